@@ -150,6 +150,40 @@ def test_the_page_has_the_first_statements():
         assert what == told and abs(free - free_then) <= 4, name
 
 
+CASES = re.findall(r"^### `([a-z]+)\.py`: .*?(?=^##)", PAGE.read_text(), re.M | re.S)
+
+
+def case(name):
+    """Of a case of the page: parts of its first line, its change as (before, after) or its setting, and the peak then."""
+    text = re.search(rf"^### `{name}\.py`: .*?(?=^##)", PAGE.read_text(), re.M | re.S)[0]
+    quoted = " ".join(re.findall(r"^> (.*)$", text, re.M)).replace("\\", "")
+    change = re.search(r"```diff\n-(.*)\n\+(.*)\n```", text)
+    setting = re.search(r"export PYTORCH_CUDA_ALLOC_CONF=(\S+)", text)
+    return quoted, change and change.groups(), setting and setting[1], re.search(r"It ends, with ([\d.]+) MiB of tensors", text)[1]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_change_of_the_page_lets_it_end(name, forks, tmp_path):
+    quoted, change, setting, peak = case(name)
+    source = (PROGRAMS / f"{name}.py").read_text()
+    if change:
+        assert source.count(change[0]) == 1
+        source = source.replace(*change)
+    (tmp_path / f"{name}.py").write_text(source)
+    env = {"PYTHONPATH": str(harness.WORKLOADS), "PYTORCH_CUDA_ALLOC_CONF": setting or ""}
+    done = forks("torch215").run([tmp_path / f"{name}.py"], cwd=tmp_path, memory="1GiB", env=env, check=False)
+    assert done.returncode == 0, harness.described(done)
+    [device] = harness.analyze_json("summary", tmp_path / "report.bin")["devices"]
+    assert f"{device['tensor']['peak_bytes'] / (1 << 20):.3g}" == f"{float(peak):.3g}"
+    found = harness.analyze_json("oom", died(name))["cause"]
+    for part in quoted.split(" → ") if not setting else quoted.split(" → ")[:1]:
+        assert part in f"{found['what']} → {found['advice']}", part
+
+
+def test_six_cases_have_a_page():
+    assert len(CASES) == 6 and set(CASES) < set(DIES)
+
+
 def test_a_model_that_is_moved_is_set_up_and_no_forward():
     rows = harness.analyze_json("lines", "--at", "oom", died("evaluation"))
     made = int(numbered("evaluation", "{net = }"))

@@ -153,14 +153,15 @@ def test_what_backward_allocated_goes_by_the_line_of_its_forward(runs_out):
     assert gradient.split()[:2] == ["50.0", "MiB"]
 
 
-def test_it_is_in_the_capture_of_a_process_that_was_killed_right_after(runs_out):
+def test_it_is_in_the_capture_of_a_process_that_was_killed_right_after(runs_out, analyze_json):
     ran = runs_out("full", "die")
     assert ran.done.returncode == -signal.SIGKILL
     [lines] = told(ran.done.stderr)
+    assert analyze_json("oom", ran.report)["failures"][-1]["postmortem"].splitlines() == lines
+    # The judge's cause is shown once.
     text = harness.analyze("oom", ran.report).stdout
-    assert "Printed at the time of the failure:" in text
-    for line in lines:
-        assert f"  {line}\n" in text
+    [cause] = [line for line in lines if line.startswith("  cause ")]
+    assert " ".join(text.split()).count(cause.removeprefix("  cause").strip()) == 1
     assert "Lines that owned the tensor level at the failure" in text
 
 

@@ -294,3 +294,17 @@ def test_moments_that_a_part_has_not_are_refused(report, tmp_path):
     ):
         done = harness.analyze("html", *options, "-o", tmp_path / "x.html", report, check=False)
         assert done.returncode == 1 and said in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_who_kept_the_tensors_stands_below_the_cause(window, tmp_path):
+    """The objects of `oom` with their bytes, and the rest of the live ones."""
+    out = tmp_path / "report.html"
+    harness.analyze("html", "-o", out, harness.CAPTURES / "graphs.bin")
+    show(window, out)
+    holders = harness.analyze_json("oom", harness.CAPTURES / "graphs.bin")["cause"]["holders"]
+    rows = table(window, "kept")
+    shown = holders["rows"][:10]
+    assert len(holders["rows"]) > len(shown)
+    assert [row[0]["bytes"] for row in rows] == [of["bytes"] for of in shown] + [holders["live_bytes"] - sum(of["bytes"] for of in shown)]
+    for row, of in zip(rows, shown):
+        assert of["text"] in row[3]["text"] and row[4]["text"] == of["place"] and count(row[2]) == of["blocks"]

@@ -70,9 +70,9 @@ def main(words: Optional[List[str]] = None) -> int:
 
             return fleet.main(rest)
         if command in ("hints", "oom"):
-            from ._whatif import advice
+            from ._whatif import replayed
 
-            return advice.main(command, rest)
+            return replayed.main(command, rest)
         if command == "doctor":
             from ._doctor import command as doctor
 

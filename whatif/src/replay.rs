@@ -12,7 +12,6 @@ use crate::checkpoints::{Checkpoints, Ended, Part, State};
 use crate::decisions::{self, Decision, Failure, Restored, Step};
 use crate::events;
 use crate::foreign::Foreign;
-use crate::grown::Grown;
 use crate::live::Live;
 use crate::save::Save;
 use crate::steps::{self, Placement, Placements, Steps};
@@ -47,7 +46,7 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, String> {
         restored: None,
         recorded_live: 0,
         threads: Threads::default(),
-        grown: Grown::default(),
+        steps: 0,
         outcome: Outcome::default(),
         save,
         decisions: Vec::new(),
@@ -72,7 +71,6 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, String> {
         sizes_unknown: replay.unknown.sizes,
         waits_unknown: replay.unknown.waits,
         foreign_peak: replay.besides.most,
-        grown_a_step: replay.grown.bytes_a_step(),
         ..replay.outcome
     };
     if outcome.allocations == 0 && outcome.failed_seq == 0 {
@@ -93,7 +91,8 @@ struct Replay<'a> {
     restored: Option<Restored>,
     recorded_live: u64,
     threads: Threads,
-    grown: Grown,
+    /// The number of the last step that ended, as in the capture.
+    steps: u64,
     outcome: Outcome,
     save: Option<Save>,
     decisions: Vec<Decision>,
@@ -111,8 +110,7 @@ impl Replay<'_> {
 
     /// Ends the replay, because there is no memory for these bytes. 0: a pool cannot be restored.
     fn end(&mut self, seq: u64, event: &Event, bytes: u64) -> bool {
-        self.outcome
-            .fail(seq, bytes, event.time, self.grown.steps());
+        self.outcome.fail(seq, bytes, event.time, self.steps);
         false
     }
 
@@ -274,7 +272,7 @@ impl Steps for Replay<'_> {
 
     fn event(&mut self, seq: u64, event: &Event) {
         if event.kind == EventKind::STEP {
-            self.grown.step(event.aux, self.recorded_live);
+            self.steps = event.aux;
         }
         self.unknown.see(event);
         if let Some(save) = &mut self.save {

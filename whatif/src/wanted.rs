@@ -79,8 +79,6 @@ pub struct Outcome {
     pub waits_unknown: u64,
     /// The event at which it ended because the pool exceeded `most_reserved`; 0 if it did not.
     pub stopped_seq: u64,
-    /// Growth of live bytes per step in the recorded run; 0 if there was none, or if it is unknown.
-    pub grown_a_step: u64,
     /// How often the allocator called CUDA.
     pub calls: CallCounts,
 }

@@ -198,7 +198,7 @@ fn cause(
     let Some((number, failure)) = all.iter().find(|(_, of)| of.seq == seq) else {
         return Err("it is no failure: the framework's allocator handled it".into());
     };
-    let cause = Cause::read(path, session, (*number, *failure), started);
+    let cause = Cause::read(path, session, (*number, *failure), None, started);
     let cause = cause.map_err(|error| error.to_string())?;
     Ok(page::cause(&session.replay, failure, &cause, columns))
 }

@@ -1,10 +1,10 @@
 //! Who kept the memory at a failure, as text.
 
 use super::{Align, Style, Table, Terminal, bytes, count, percent};
-use crate::views::{Holder, Holders};
+use crate::views::Holders;
 
 /// The maximum number of rows.
-const ROWS: usize = 10;
+const ROWS: usize = Holders::SHOWN;
 
 /// A table of the objects that kept tensors; nothing without a walk.
 pub fn holders_text(holders: Option<&Holders>, terminal: Terminal) -> String {
@@ -28,7 +28,7 @@ pub fn holders_text(holders: Option<&Holders>, terminal: Terminal) -> String {
         row(
             holder.bytes,
             &count(holder.blocks),
-            &text(holder),
+            &holder.name(),
             &holder.place,
         );
     }
@@ -39,23 +39,8 @@ pub fn holders_text(holders: Option<&Holders>, terminal: Terminal) -> String {
         row(rest, "", "others, or no Python object", "");
     }
     out.push_str(&table.render(terminal, 2));
-    if let Some(cut) = &holders.cut {
-        let why = match cut.as_str() {
-            "time" => "it ran out of time",
-            "size" => "the program has too many objects",
-            _ => "there was no memory for it",
-        };
+    if let Some(why) = holders.why_cut() {
         out.push_str(&format!("The search was not completed: {why}.\n"));
     }
     out
-}
-
-fn text(holder: &Holder) -> String {
-    match holder.kind {
-        "object" if !holder.own => format!("values of {}", holder.text),
-        "graph" => format!("graph of {}", holder.text),
-        "parameters" => format!("{}: parameters, buffers", holder.text),
-        "gradients" => format!("{}: gradients", holder.text),
-        _ => holder.text.clone(),
-    }
 }

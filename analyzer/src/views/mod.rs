@@ -45,7 +45,9 @@ pub use by_module::{ModuleRow, Modules};
 pub use by_stack::{ByStack, DeviceStacks, Owners, Select, level_or_default};
 pub use calls::{BucketSummary, Calls, TimesSummary};
 pub use categories::{CategoryBytes, CategoryRow, by_category, categories};
-pub use cause::{Cause, CauseKind, CauseWatch, Certainty, Holder, Holders, LineOwner};
+pub use cause::{
+    Cause, CauseKind, CauseWatch, Certainty, Holder, Holders, LineOwner, NotReplays, ReplaysOfRun,
+};
 pub use changes::{Change, Changes, Group};
 pub use diff::{Diff, DiffRow, MatchKey, Of};
 pub use diff_pools::{FigureDiff, PoolDiff};

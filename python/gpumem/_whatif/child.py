@@ -74,7 +74,6 @@ class Outcome(ctypes.Structure):
             "allocations", "sizes_unknown", "placements_unknown", "recorded_failures", "saved", "failed_seq",
             "failed_bytes", "failed_foreign", "failed_time", "failed_step", "exact_until", "recorded_allocated",
             "recorded_reserved", "foreign_peak", "fractions", "last_seq", "stand_ins", "waits_unknown", "stopped_seq",
-            "grown_a_step",
         )
     ] + [("calls", (ctypes.c_uint64 * 2) * len(CALLED))]
 

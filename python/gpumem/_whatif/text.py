@@ -152,51 +152,6 @@ def report(
     return "\n".join(lines)
 
 
-def advice(results: Sequence[Result], doubts: Sequence[str], device: Recorded) -> List[str]:
-    """The advice about other settings in `hints` and `oom`."""
-    of = worst(results)
-    own, others = of[device.settings], [result for result in of.values() if result.settings != device.settings]
-    failed = own.replay.outcome["recorded_failures"]
-    if failed:
-        best = max(others, key=lambda result: (result.saved, -result.reserved))
-        helps, said = best.saved > own.saved, _saved(best, failed, len(others))
-    else:
-        best = min(others, key=Result.rank)
-        helps, said = best.reserved < own.reserved, _kept(own, best, len(others))
-    lines = wrapped([*(f"NOT EXACT: {doubt}" for doubt in doubts), f"Replayed by PyTorch's allocator: {said}"])
-    if helps:
-        lines.append(f"  export PYTORCH_CUDA_ALLOC_CONF={_quoted(best.settings)}")
-    return [*lines, f"All settings: gpumem whatif {device.capture}"]
-
-
-def _saved(best: Result, failed: int, tried: int) -> str:
-    outcome, card = best.replay.outcome, best.replay.request.card
-    what = "the allocation that failed" if failed == 1 else f"{best.saved} of {failed} allocations that failed"
-    if not best.saved:
-        return f"none of {tried} other settings would have served a failed allocation."
-    room = max(card - outcome["foreign_peak"] - best.reserved, 0)
-    said = f"under {best.settings} {what} would have been served, with {_sizes.text(room)} of the card to spare at the peak."
-    return f"{said} {_lasts(room, outcome['grown_a_step'])}".rstrip()
-
-
-def _lasts(room: int, growth: int) -> str:
-    """The number of further steps for which that is enough, if live memory grows from step to step."""
-    if not growth:
-        return ""
-    steps = room // growth
-    more = f"for some {steps:,} more steps" if steps > 1 else f"for {steps} more step{'s' * (steps != 1)}"
-    return f"Live memory grows by {_sizes.text(growth)} per step: this is enough {more}."
-
-
-def _kept(own: Result, best: Result, tried: int) -> str:
-    if best.reserved >= own.reserved:
-        return f"none of {tried} other settings would have reserved less than {between(own.span(reserved))}."
-    return (
-        f"{best.settings} would have kept this run at {between(best.span(reserved))} reserved "
-        f"(now {between(own.span(reserved))})."
-    )
-
-
 def _quoted(settings: str) -> str:
     return f"'{settings}'" if any(character in settings for character in "[]>*") else settings
 

@@ -13,6 +13,7 @@ use crate::follow::{After, Card, Follow, cache_now};
 use crate::holders::Holders;
 use crate::kept::{Kept, kept};
 use crate::path::Path;
+use crate::replays::Replays;
 
 /// The request that failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -149,6 +150,8 @@ pub struct Facts {
     pub trains: bool,
     /// Who kept the largest blocks, if the recorder looked for it.
     pub holders: Option<Holders>,
+    /// What replays of the run under other settings gave, if there were any.
+    pub replays: Option<Replays>,
     /// What happened afterwards.
     pub after: After,
 }
@@ -226,6 +229,7 @@ impl Facts {
             steps: failure.span_context.steps,
             trains: replay.spans.trains,
             holders: None,
+            replays: None,
             after: After::default(),
         }
     }

@@ -233,12 +233,23 @@ fn unusable(facts: &Facts) -> Option<Verdict> {
     }
     if with(cache.usable.bytes) {
         let fragmented = cache.usable.largest < facts.request.bytes && has(cache.usable.bytes);
-        return match fragmented {
-            true => follows(Kind::Fragmentation, cache.usable.bytes),
-            false => None,
+        return match (fragmented, shown_by_replay(facts)) {
+            (true, true) => Some(verdict(
+                Kind::Fragmentation,
+                Certainty::Proven,
+                cache.usable.bytes,
+            )),
+            (true, false) => follows(Kind::Fragmentation, cache.usable.bytes),
+            (false, _) => None,
         };
     }
     None
+}
+
+/// Whether an exact replay has the failure, and other settings of the allocator serve the request.
+fn shown_by_replay(facts: &Facts) -> bool {
+    let replays = facts.replays.as_ref();
+    replays.is_some_and(|of| of.is_exact && of.remedy().is_some())
 }
 
 /// A request that is much larger than any of its line before.

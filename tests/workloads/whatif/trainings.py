@@ -112,15 +112,4 @@ def warnings():
             torch.empty(100 << 20, dtype=torch.uint8, device="cuda")
 
 
-def keeps():
-    """Each step keeps a tensor."""
-    model, kept = nn.Sequential(*[nn.Linear(512, 512) for _ in range(4)]).cuda(), []
-    optimizer = torch.optim.AdamW(model.parameters())
-    for _ in range(40):
-        model(torch.empty(64, 512, device="cuda")).pow(2).mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        kept.append(torch.empty(4 << 20, dtype=torch.uint8, device="cuda"))
-
-
-ALL = {train.__name__: train for train in (gpt, convnet, lengths, generate, fsdp, switches, warnings, keeps)}
+ALL = {train.__name__: train for train in (gpt, convnet, lengths, generate, fsdp, switches, warnings)}

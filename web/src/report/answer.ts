@@ -3,11 +3,12 @@
 
 import { type Child, byId, fill, make, say } from "../lib/dom";
 import { figure } from "../lib/figure";
-import { bytes, many } from "../lib/format";
-import type { Cause } from "./data";
+import { bytes, count, many, percent } from "../lib/format";
+import type { Cause, CauseHolders } from "./data";
 import { momentLink } from "./moment_link";
 import type { PeakAnswer } from "./sections_data";
 import { data } from "./state";
+import { type Cell, table } from "./tables";
 import { atMoment, holders } from "./words";
 
 export function drawAnswer(): void {
@@ -20,7 +21,7 @@ export function drawAnswer(): void {
     ...more.map((line) => make("p", { class: "faint", text: line })));
   // As in the report, inexact figures are marked before all figures.
   if (!data.exact) byId("answer").before(byId("account"));
-  fill("answer", ...failed(), data.cause && why(data.cause), retries(), ...data.answer.peaks.map(peak), part());
+  fill("answer", ...failed(), data.cause && why(data.cause), data.cause?.holders && kept(data.cause.holders), retries(), ...data.answer.peaks.map(peak), part());
 }
 
 /** The cause's figures may belong to another device than the peak's, so each names its device. */
@@ -39,6 +40,17 @@ function why(cause: Cause): HTMLElement {
   return make("p", { id: "cause" }, [make("strong", { text: "Cause: " }), cause.what, make("br"),
     ...(cause.advice === "" ? [] : [make("strong", { text: "To change: " }), cause.advice, make("br")]), make("strong", { text: "Held then: " }), ...holders(cause.owners),
     " of ", figure(cause.live), " live"]);
+}
+
+function kept({ rows, live, cut }: CauseHolders): HTMLElement {
+  const rest = live - rows.reduce((sum, [, , held]) => sum + held, 0);
+  const heads = [{ name: "Bytes", kind: "number" }, { name: "Share", kind: "number" }, { name: "Blocks", kind: "number" }, { name: "Holder" }, { name: "Where" }];
+  const others: Cell[][] = rest > 0 ? [[figure(rest), percent(rest, live), "", "others, or no Python object", ""]] : [];
+  return make("div", { id: "kept", class: "wide", role: "region", tabindex: "0", "aria-label": "Who kept the tensors" }, [
+    table("Who kept the tensors at the failure", heads, [
+      ...rows.map(([name, place, held, blocks]): Cell[] => [figure(held), percent(held, live), count(blocks), name, place]), ...others]),
+    cut !== null && make("p", { class: "not-exact", text: `The search was not completed: ${cut}.` }),
+  ]);
 }
 
 function retries(): Child {

@@ -194,4 +194,15 @@ export interface Cause {
   owners: Holder[];
   /** The level's live bytes at that point. */
   live: number;
+  /** null: the recorder did not look for them. */
+  holders: CauseHolders | null;
+}
+
+/** The Python objects that kept the tensors. */
+export interface CauseHolders {
+  /** The name, the place, bytes and blocks. */
+  rows: [string, string, number, number][];
+  /** Bytes of all tensors. */
+  live: number;
+  cut: string | null;
 }

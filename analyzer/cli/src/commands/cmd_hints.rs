@@ -8,13 +8,16 @@ use gpumem_analyzer::views::{Asked, HintWatch, Hints};
 
 use super::exit::Exit;
 use super::output::Output;
-use super::read::{cause, ledgers, read_with};
+use super::read::{cause_of, ledgers, read_with, replays_of};
 use super::view::{Of, print};
 use crate::args::Format;
 
 /// `hints`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
+    /// Replays of this capture under other settings of the allocator, as `gpumem whatif --format json` prints them
+    #[arg(long, value_name = "FILE")]
+    pub whatif: Option<PathBuf>,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -24,6 +27,7 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let replays = args.whatif.as_deref().map(replays_of).transpose()?;
     let mut watch = HintWatch::default();
     let session = read_with(
         &args.file,
@@ -34,8 +38,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     )?;
     watch.finish();
     let ledgers = ledgers(&args.file, &session, Asked::default())?;
-    let cause = cause(&args.file, &session)?;
-    let hints = Hints::of(&session, cause.as_ref(), &ledgers, &watch);
+    let cause = match session.replay.failures.main() {
+        Some(main) => Some(cause_of(&args.file, &session, main, replays.as_ref())?),
+        None => None,
+    };
+    let hints = Hints::of(&session, cause.as_ref(), &ledgers, &watch, replays.as_ref());
     let of = Of {
         file: &args.file,
         session: &session,

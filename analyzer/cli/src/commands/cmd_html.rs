@@ -104,7 +104,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         ledgers: &ledgers,
         cause: cause.as_ref(),
         // The cause of the failure comes before all hints.
-        hints: &Hints::of(&session, None, &ledgers, &watch),
+        hints: &Hints::of(&session, None, &ledgers, &watch, None),
         leaks: leaks.as_ref(),
         stretch,
         shown,

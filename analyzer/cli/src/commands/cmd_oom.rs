@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::exit::Exit;
 use super::output::Output;
-use super::read::{cause_of, ledgers, read};
+use super::read::{cause_of, ledgers, read, replays_of};
 use super::view::{Of, print};
 use crate::args::Format;
 
@@ -88,6 +88,9 @@ pub struct Args {
     /// The failure, counted from 1. Default: the last out-of-memory exception, else the last failed allocation
     #[arg(long, value_name = "N")]
     pub failure: Option<u64>,
+    /// Replays of this capture under other settings of the allocator, as `gpumem whatif --format json` prints them
+    #[arg(long, value_name = "FILE")]
+    pub whatif: Option<PathBuf>,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -97,6 +100,7 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let replays = args.whatif.as_deref().map(replays_of).transpose()?;
     let first = read(&args.file, At::End)?;
     let failures = first.replay.failures.all();
     let Some((main, _)) = first.replay.failures.main() else {
@@ -125,7 +129,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         by: By::default(),
         device: Some(failure.event.device),
     };
-    let cause = cause_of(&args.file, &session, (number, *failure))?;
+    let cause = cause_of(&args.file, &session, (number, *failure), replays.as_ref())?;
     let ledgers = ledgers(&args.file, &session, asked)?;
     let select = Select::default();
     let [tensor, driver, host] = [Level::TENSOR, Level::DRIVER, Level::HOST].map(|level| {
@@ -263,7 +267,7 @@ fn described<'a>(replay: &'a Replay, number: u64, failure: &OutOfMemory) -> Fail
     }
 }
 
-/// The failure, and the text that was printed then.
+/// The failure and its cause.
 fn head(
     session: &Session,
     (cause, known): (&Cause, u64),
@@ -279,15 +283,6 @@ fn head(
         text.push_str(&format!(
             "Failure {number} of {of}; another one: --failure N\n"
         ));
-    }
-    match postmortem(replay, failure) {
-        Some(told) => {
-            text.push_str("\nPrinted at the time of the failure:\n");
-            for line in told.lines() {
-                text.push_str(&format!("  {line}\n"));
-            }
-        }
-        None => text.push_str("No post-mortem of this failure was printed.\n"),
     }
     text.push_str(&answered(replay));
     text

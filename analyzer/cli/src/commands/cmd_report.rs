@@ -60,7 +60,7 @@ pub fn run(
     watch.finish();
     let ledgers = ledgers(file, &session, Asked::default())?;
     let cause = cause(file, &session)?;
-    let hints = Hints::of(&session, None, &ledgers, &watch);
+    let hints = Hints::of(&session, None, &ledgers, &watch, None);
     if format == Format::Json {
         output.notes.caveats(&session);
         let of = Of {

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use anyhow::Context as _;
+
 use gpumem_analyzer::replay::{At, OutOfMemory, Query};
 use gpumem_analyzer::session::{self, Observer, Session, Survey};
 use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
 use gpumem_analyzer::unanswered::Unanswered;
-use gpumem_analyzer::views::{Asked, AskedLeaks, Cause, Ledger, Survivors};
+use gpumem_analyzer::views::{Asked, AskedLeaks, Cause, Ledger, ReplaysOfRun, Survivors};
 use gpumem_capture::{Level, Progress, Reader};
 
 use super::exit::explained;
@@ -109,22 +111,30 @@ pub fn ledgers(path: &Path, session: &Session, asked: Asked) -> anyhow::Result<V
 /// The cause of the failure to show first, with a progress bar; `None` if no allocation failed.
 pub fn cause(path: &Path, session: &Session) -> anyhow::Result<Option<Cause>> {
     match session.replay.failures.main() {
-        Some(main) => cause_of(path, session, main).map(Some),
+        Some(main) => cause_of(path, session, main, None).map(Some),
         None => Ok(None),
     }
 }
 
-/// The cause of a failure.
+/// The cause of a failure, with the replays of the capture, if there are any.
 pub fn cause_of(
     path: &Path,
     session: &Session,
     failure: (u64, OutOfMemory),
+    replays: Option<&ReplaysOfRun>,
 ) -> anyhow::Result<Cause> {
     let mut bar = None;
-    Cause::read(path, session, failure, &mut |progress| {
+    Cause::read(path, session, failure, replays, &mut |progress| {
         bar = Some(Bar::start(progress))
     })
     .map_err(|error| explained(path, &error))
+}
+
+/// What `gpumem whatif --format json` printed into a file.
+pub fn replays_of(file: &Path) -> anyhow::Result<ReplaysOfRun> {
+    let text = gpumem_files::read::whole(file)
+        .with_context(|| format!("cannot read {}", file.display()))?;
+    ReplaysOfRun::parse(&text).map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))
 }
 
 /// Looks up names for a capture that was read as `session`, in the places given by the user, the environment and the

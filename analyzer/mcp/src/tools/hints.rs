@@ -39,11 +39,11 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         Ledger::read(&capture.path, &session, Asked::default(), &mut |_| {}).map_err(failed)?;
     let cause = match session.replay.failures.main() {
         Some(main) => {
-            Some(Cause::read(&capture.path, &session, main, &mut |_| {}).map_err(failed)?)
+            Some(Cause::read(&capture.path, &session, main, None, &mut |_| {}).map_err(failed)?)
         }
         None => None,
     };
-    let hints = Hints::of(&session, cause.as_ref(), &ledgers, &watch);
+    let hints = Hints::of(&session, cause.as_ref(), &ledgers, &watch, None);
     Ok(Found::settled(is_settled(&session))
         .with("capture", capture.name)
         .with("account", facts(&session))

@@ -53,8 +53,14 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     };
     let query = Query::from(At::Event(failure.seq));
     let session = context.sessions.read(&capture, query)?;
-    let cause = Cause::read(&capture.path, &session, (number, *failure), &mut |_| {})
-        .map_err(|error| unreadable(&capture, &error))?;
+    let cause = Cause::read(
+        &capture.path,
+        &session,
+        (number, *failure),
+        None,
+        &mut |_| {},
+    )
+    .map_err(|error| unreadable(&capture, &error))?;
     let levels = [Level::TENSOR, Level::DRIVER, Level::HOST];
     let held = levels.map(|level| held(&session, failure, level));
     let mismatches = held.each_ref().map(|of| (of.level, &of.mismatches[..]));

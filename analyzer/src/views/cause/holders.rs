@@ -38,7 +38,32 @@ pub struct Holders {
     pub rows: Vec<Holder>,
 }
 
+impl Holder {
+    /// What keeps the tensors, in words.
+    pub fn name(&self) -> String {
+        match self.kind {
+            "object" if !self.own => format!("values of {}", self.text),
+            "graph" => format!("graph of {}", self.text),
+            "parameters" => format!("{}: parameters, buffers", self.text),
+            "gradients" => format!("{}: gradients", self.text),
+            _ => self.text.clone(),
+        }
+    }
+}
+
 impl Holders {
+    /// How many of them tables show.
+    pub const SHOWN: usize = 10;
+
+    /// Why the search ended too early.
+    pub fn why_cut(&self) -> Option<&'static str> {
+        Some(match self.cut.as_deref()? {
+            "time" => "it ran out of time",
+            "size" => "the program has too many objects",
+            _ => "there was no memory for it",
+        })
+    }
+
     pub(super) fn of(holders: &gpumem_judge::Holders) -> Self {
         let row = |of: &gpumem_judge::Holder| Holder {
             kind: of.kind.name(),

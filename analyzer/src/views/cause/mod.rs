@@ -3,6 +3,7 @@
 pub(super) mod graph;
 mod holders;
 pub(super) mod places;
+mod replays;
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -20,6 +21,7 @@ use crate::replay::{At, Effect, OutOfMemory, Replay};
 use crate::session::{Error, Session};
 
 pub use holders::{Holder, Holders};
+pub use replays::{NotReplays, ReplaysOfRun};
 
 pub use gpumem_judge::{Certainty, Kind as CauseKind};
 
@@ -138,7 +140,7 @@ pub struct Cause {
 
 impl Cause {
     /// The cause of one failure. The capture is read again, because the needed figures are known only after the
-    /// failure is.
+    /// failure is. `replays`: what replays of this capture under other settings gave.
     ///
     /// # Errors
     /// Only if the capture cannot be read again.
@@ -146,6 +148,7 @@ impl Cause {
         path: &Path,
         session: &Session,
         (number, failure): (u64, OutOfMemory),
+        replays: Option<&ReplaysOfRun>,
         started: &mut dyn FnMut(Progress),
     ) -> Result<Self, Error> {
         let mut reader = Reader::open(path)?;
@@ -177,7 +180,12 @@ impl Cause {
             holders: None,
         };
         if let Some(facts) = watch.0.facts() {
-            cause.judged(&replay.names, facts, &judge(facts));
+            let replays = replays.and_then(|of| of.on(failure.event.device));
+            let facts = Facts {
+                replays,
+                ..facts.clone()
+            };
+            cause.judged(&replay.names, &facts, &judge(&facts));
         }
         Ok(cause)
     }

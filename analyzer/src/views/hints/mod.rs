@@ -12,10 +12,11 @@ mod hint;
 mod watch;
 
 use gpumem_capture::{DeviceOrdinal, Level};
+use gpumem_judge::Replays;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::cause::Cause;
+use super::cause::{Cause, ReplaysOfRun};
 use super::ledger::{Kind, Ledger};
 use crate::account::{many, place};
 use crate::replay::Replay;
@@ -40,18 +41,20 @@ pub struct Hints {
 
 impl Hints {
     /// The hints of a capture: for the cause of its failure, if any; for the peaks of its devices, whose ledgers are
-    /// `ledgers`; and for the course of the run.
+    /// `ledgers`; and for the course of the run. `replays`: what replays of the run under other settings gave.
     pub fn of(
         session: &Session,
         cause: Option<&Cause>,
         ledgers: &[Ledger],
         watch: &HintWatch,
+        replays: Option<&ReplaysOfRun>,
     ) -> Self {
         let mut hints = Vec::new();
         for ledger in ledgers {
             let device = DeviceOrdinal(ledger.device);
             hints.extend(at_peak::hints(&session.replay, device, watch));
-            hints.extend(cached(ledger));
+            let replays = replays.and_then(|of| of.on(device));
+            hints.extend(cached(ledger, replays.as_ref()));
             hints.extend(emptied(&session.replay, device, watch));
             hints.extend(others(ledger));
         }
@@ -103,7 +106,7 @@ fn emptied(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -> Option<
 }
 
 /// Returns the hint for unallocated memory of PyTorch's pool at the peak.
-fn cached(ledger: &Ledger) -> Option<Hint> {
+fn cached(ledger: &Ledger, replays: Option<&Replays>) -> Option<Hint> {
     let pool = ledger.pool.as_ref()?;
     if !is_notable(pool.cached_bytes, pool.reserved_bytes, 2 * NOTABLE) {
         return None;
@@ -114,12 +117,43 @@ fn cached(ledger: &Ledger) -> Option<Hint> {
         kind: HintKind::CachedUnused,
         device: ledger.device,
         bytes: pool.cached_bytes,
-        what: format!("{cached} of PyTorch's pool was unallocated at the peak, the largest free block {largest}"),
-        advice: "gpumem whatif shows whether other settings of the allocator need less; gpumem-analyze ledger --segments shows the lines that keep the rest"
-            .into(),
+        what: format!(
+            "{cached} of PyTorch's pool was unallocated at the peak, the largest free block {largest}"
+        ),
+        advice: other_settings(replays)
+            + "gpumem-analyze ledger --segments shows the lines that keep the rest",
         lines: Vec::new(),
         holder: None,
     })
+}
+
+/// What other settings of the allocator would have done. About a run that failed, its cause says it.
+fn other_settings(replays: Option<&Replays>) -> String {
+    let Some(replays) = replays else {
+        return "gpumem whatif shows whether other settings of the allocator need less; ".into();
+    };
+    let doubt = match replays.is_exact {
+        true => "",
+        false => "; not exact: gpumem whatif lists why",
+    };
+    let bytes = crate::units::bytes;
+    match replays.leaner() {
+        _ if replays.shows_the_failure() => String::new(),
+        Some(leaner) => format!(
+            "set {} (replayed: {} instead of {} reserved at the peak{doubt}); ",
+            leaner.assignment(),
+            bytes(leaner.reserved),
+            bytes(replays.recorded.reserved)
+        ),
+        None => format!(
+            "of {} of the allocator none reserves less in a replay{doubt}; ",
+            many(
+                replays.others.len() as u64,
+                "other setting",
+                "other settings"
+            )
+        ),
+    }
 }
 
 /// Returns the hint for other processes on the card.

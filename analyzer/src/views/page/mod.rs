@@ -18,9 +18,9 @@ use crate::account::when_of;
 use crate::attribution::owner;
 use crate::replay::Category;
 use crate::symbols::Symbols;
-use crate::views::LineOwner;
 use crate::views::json::ordinal;
 use crate::views::pytorch::allocator_words;
+use crate::views::{Holders, LineOwner};
 use input::clip;
 use libraries::Libraries;
 
@@ -65,6 +65,33 @@ pub struct PageCause {
     pub owners: Vec<LineOwner>,
     /// All live bytes of their level then.
     pub live: u64,
+    /// The Python objects that kept the tensors; `None`: the recorder did not look for them.
+    pub holders: Option<PageCauseHolders>,
+}
+
+/// The Python objects that kept the tensors of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PageCauseHolders {
+    /// The largest ones: the name, the place, bytes and blocks.
+    pub rows: Vec<(String, String, u64, u64)>,
+    /// Bytes of all tensors.
+    pub live: u64,
+    /// Why the search was not completed.
+    pub cut: Option<&'static str>,
+}
+
+impl PageCauseHolders {
+    fn of(holders: &Holders, limits: PageLimits) -> Self {
+        let clip = |text: &str| clip(text, limits.name);
+        let rows = holders.rows.iter().take(Holders::SHOWN);
+        Self {
+            rows: rows
+                .map(|of| (clip(&of.name()), clip(&of.place), of.bytes, of.blocks))
+                .collect(),
+            live: holders.live_bytes,
+            cut: holders.why_cut(),
+        }
+    }
 }
 
 /// All data of the page.
@@ -184,6 +211,11 @@ impl Page {
                     .map(|of| answer::clipped(of, limits))
                     .collect(),
                 live: cause.live_bytes,
+                holders: cause
+                    .holders
+                    .as_ref()
+                    .filter(|of| !of.rows.is_empty())
+                    .map(|of| PageCauseHolders::of(of, limits)),
             }),
             devices,
             categories: Category::ALL.map(Category::name).to_vec(),

@@ -53,6 +53,7 @@ fn facts() -> Facts {
         copies: Vec::new(),
         shared: 0,
         holders: None,
+        replays: None,
         steps: 3,
         trains: true,
         after: After::default(),

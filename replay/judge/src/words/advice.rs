@@ -1,10 +1,16 @@
 //! What to do about a verdict.
 
+use gpumem_replay::units::{bytes, many};
+
 use super::Text;
 use crate::verdict::Kind;
 
 impl Text<'_> {
     pub(super) fn advice(&self) -> Option<String> {
+        self.or_settings(self.of_kind())
+    }
+
+    fn of_kind(&self) -> Option<String> {
         let line = self.line();
         let text = match self.verdict.kind {
             Kind::TooLarge => "check the requested size, or use a larger card".to_owned(),
@@ -103,9 +109,58 @@ impl Text<'_> {
 
     fn advice_of_fragmentation(&self) -> String {
         let settings = self.facts.settings.as_deref().unwrap_or_default();
-        match settings.contains("expandable_segments:True") {
-            true => "allocate fewer different sizes, the largest first".into(),
-            false => "not tried: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True may let free blocks merge; gpumem whatif replays this run with it".into(),
+        let fewer = "allocate fewer different sizes, the largest first";
+        let replays = self
+            .facts
+            .replays
+            .as_ref()
+            .filter(|of| of.shows_the_failure());
+        match (replays, self.remedy()) {
+            (_, Some(remedy)) => format!("set {remedy}"),
+            (Some(replays), None) => format!(
+                "{fewer}; of {} of PyTorch's allocator none serves the request in a replay",
+                many(replays.others.len() as u64, "other setting", "other settings")
+            ),
+            (None, None) if settings.contains("expandable_segments:True") => fewer.into(),
+            (None, None) => "not tried: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True may let free blocks merge; gpumem oom replays this run with it".into(),
+        }
+    }
+
+    /// Settings of the allocator that serve the request in a replay.
+    fn remedy(&self) -> Option<String> {
+        let replays = self.facts.replays.as_ref()?;
+        let setting = replays.remedy()?;
+        let doubt = match replays.is_exact {
+            true => "",
+            false => "; not exact: gpumem whatif lists why",
+        };
+        Some(format!(
+            "{} (replayed: the request succeeds, with {} reserved at the peak{doubt})",
+            setting.assignment(),
+            bytes(setting.reserved)
+        ))
+    }
+
+    /// The same after other advice. Where memory grows from round to round, it would help for a while only.
+    fn or_settings(&self, advice: Option<String>) -> Option<String> {
+        let may = matches!(
+            self.verdict.kind,
+            Kind::OtherStreams
+                | Kind::PrivatePools
+                | Kind::LargeRequest
+                | Kind::New
+                | Kind::Alike
+                | Kind::Copies
+                | Kind::OptimizerState
+                | Kind::Workspaces
+                | Kind::Activations
+                | Kind::Model
+                | Kind::Largest
+        );
+        match (advice, self.remedy().filter(|_| may)) {
+            (Some(advice), Some(remedy)) => Some(format!("{advice}; or set {remedy}")),
+            (None, Some(remedy)) => Some(format!("set {remedy}")),
+            (advice, None) => advice,
         }
     }
 }
