@@ -4,7 +4,7 @@ use super::{Align, Style, Table, Terminal, bytes, count, percent};
 use crate::views::Holders;
 
 /// The maximum number of rows.
-const ROWS: usize = Holders::SHOWN;
+const ROWS: usize = 10;
 
 /// A table of the objects that kept tensors; nothing without a walk.
 pub fn holders_text(holders: Option<&Holders>, terminal: Terminal) -> String {

@@ -52,9 +52,6 @@ impl Holder {
 }
 
 impl Holders {
-    /// How many of them tables show.
-    pub const SHOWN: usize = 10;
-
     /// Why the search ended too early.
     pub fn why_cut(&self) -> Option<&'static str> {
         Some(match self.cut.as_deref()? {

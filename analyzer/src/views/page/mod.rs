@@ -52,6 +52,9 @@ pub struct PageFailure {
     pub when: String,
 }
 
+/// How many holders the first section shows.
+const HOLDERS: usize = 5;
+
 /// The cause of the main failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PageCause {
@@ -83,7 +86,7 @@ pub struct PageCauseHolders {
 impl PageCauseHolders {
     fn of(holders: &Holders, limits: PageLimits) -> Self {
         let clip = |text: &str| clip(text, limits.name);
-        let rows = holders.rows.iter().take(Holders::SHOWN);
+        let rows = holders.rows.iter().take(HOLDERS);
         Self {
             rows: rows
                 .map(|of| (clip(&of.name()), clip(&of.place), of.bytes, of.blocks))
