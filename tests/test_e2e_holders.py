@@ -54,7 +54,7 @@ def run(forks, tmp_path):
     return start
 
 
-@pytest.mark.parametrize("mode, count", [("containers", 6), ("functions", 6), ("variables", 4), ("graphs", 1)])
+@pytest.mark.parametrize("mode, count", [("containers", 6), ("functions", 6), ("variables", 4), ("graphs", 1), ("trainers", 4)])
 def test_a_holder_that_is_released_frees_what_is_recorded(run, recorded, tmp_path, mode, count):
     """To the byte, by PyTorch's own count."""
     done = run(mode)

@@ -5,6 +5,7 @@ import collections
 import functools
 import gc
 import os
+import queue
 import sys
 import threading
 
@@ -171,6 +172,64 @@ def graphs():
     model(torch.zeros(8, 1024, device="cuda")).sum().backward()
     failing()
     freed("saved", lambda: globals().pop("saved"))
+
+
+def trainers():
+    """What trainers and loaders keep: outputs of steps, metrics by name, the queue of a thread that loads ahead, and a
+    dataset's cache."""
+    global trainer, feed, loader
+
+    class Module(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(16, 16)
+            self.validation_step_outputs = []
+
+        def validation_step(self, batch):
+            self.validation_step_outputs.append(batch.clone())
+            return batch
+
+    class Trainer:
+        def __init__(self, module):
+            self.module = module
+            self.callback_metrics = {}
+
+        def validate(self, batches):
+            for batch in batches:
+                self.callback_metrics["val/batch"] = self.module.validation_step(batch)
+
+    class Feed(threading.Thread):
+        def __init__(self):
+            super().__init__(daemon=True)
+            self.ahead = queue.Queue(maxsize=2)
+
+        def run(self):
+            for _ in range(2):
+                self.ahead.put(tensor(25))
+
+    class Cached(torch.utils.data.Dataset):
+        def __init__(self):
+            self.cache = {}
+
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, at):
+            return self.cache.setdefault(at, tensor(15))
+
+    loader = torch.utils.data.DataLoader(Cached(), batch_size=None)
+    trainer = Trainer(Module().cuda())
+    trainer.validate(loader)
+    trainer.callback_metrics["val/predictions"] = tensor(35)
+    feed = Feed()
+    feed.start()
+    feed.join()
+    failing()
+    freed("trainer.module.validation_step_outputs[0…2]", trainer.module.validation_step_outputs.clear)
+    freed("trainer.callback_metrics['val/predictions']", lambda: trainer.callback_metrics.pop("val/predictions"))
+    freed("feed.ahead.queue[…]", feed.ahead.queue.clear)
+    # The last batch is a metric, too.
+    freed("loader.dataset.cache[0…1]", loader.dataset.cache.clear)
 
 
 def in_backward():
