@@ -9,6 +9,7 @@ import pytest
 
 SCRIPT = harness.WORKLOADS / "holders_torch.py"
 MIB = 1 << 20
+ALLOC, FREE = 1, 2
 
 
 def printed(stderr):
@@ -113,6 +114,29 @@ def test_children(run):
     child, *parent = printed(done.stderr)
     assert child == {"history[0], global of __main__": 1}
     assert parent == [{"history[0], global of __main__": 1}] * 2
+
+
+def test_at_a_peak_above_a_size(run, dump, tmp_path, analyze_json, analyze):
+    """Soon after the event with which the tensors first had more than that. Without a size, only failures count."""
+    run("peaks", GPUMEM_HOLDERS="100MiB")
+    records = [json.loads(line) for line in harness.run([dump, tmp_path / "report.bin"]).stdout.splitlines()]
+    first, live = None, 0
+    for record in records:
+        if record.get("level") == "tensor" and record["kind"] in (ALLOC, FREE):
+            live += record["bytes"] if record["kind"] == ALLOC else -record["bytes"]
+        if live > 100 * MIB:
+            first = record["seq"]
+            break
+    value = next(record["value"] for record in records if record.get("process") == "peak_holders.0")
+    at, walk, *rest = re.split("[\n\ufffd]", value)
+    assert at == f"at {first}" and walk.split()[:2] == ["walk", "whole"]
+    assert "holder object own 104857600 10 104857600" in rest and "text history[0…9]" in rest
+    [peak] = analyze_json("report", tmp_path / "report.bin")["peaks"]
+    rows = {row["text"]: row["bytes"] for row in peak["holders"]["rows"]}
+    assert rows["history[0…9]"] == 100 * MIB and peak["holders"]["event"] >= first
+    assert "Who kept the tensors after event" in analyze("report", tmp_path / "report.bin").stdout
+    run("peaks")
+    assert analyze_json("report", tmp_path / "report.bin")["peaks"][0]["holders"] is None
 
 
 @pytest.mark.parametrize("env", [{"GPUMEM_HOLDERS": "off"}, {"GPUMEM_POSTMORTEM": "off"}])

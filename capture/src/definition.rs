@@ -176,11 +176,15 @@ impl ProcessKey {
     /// Prefix of the seq of an OUT_OF_MEMORY event: who kept the largest blocks then.
     pub const HOLDERS: &'static str = "holders.";
 
+    /// Prefix of the ordinal of a device: who kept its largest blocks near the newest peak.
+    pub const PEAK_HOLDERS: &'static str = "peak_holders.";
+
     /// Whether the key's value has several lines.
     pub(crate) fn is_of_lines(key: &str) -> bool {
         matches!(key, Self::REPLAYED_DOUBTS | Self::ALLOCATOR_UNKNOWN)
             || key.starts_with(Self::POSTMORTEM)
             || key.starts_with(Self::HOLDERS)
+            || key.starts_with(Self::PEAK_HOLDERS)
     }
 }
 

@@ -51,7 +51,7 @@ use std::time::Instant;
 use gpumem_python_frames::{Finding, finding};
 
 pub use crate::limits::{Cut, Limits};
-pub use crate::python::Lock;
+pub use crate::python::{Called, Lock};
 pub use crate::result::{Holder, Holders, Kind};
 pub use crate::tensors::{Graph, Memory, Tensors};
 
@@ -70,6 +70,16 @@ pub fn lock() -> Option<Lock> {
         Some(Finding::Readable(runtime)) if !runtime.is_finalizing() => Lock::take(runtime),
         _ => None,
     }
+}
+
+/// Lets the interpreter call `function` in its main thread, between two instructions of the program, with its lock. False if
+/// it does not. Takes no lock of the interpreter, and may be called by any thread.
+pub fn call_soon(function: Called) -> bool {
+    let is_here = match finding() {
+        Some(Finding::Readable(runtime)) => !runtime.is_finalizing(),
+        _ => false,
+    };
+    is_here && python::call_soon(function)
 }
 
 /// Finds who keeps the tensors of a device. None if there is no memory for it.

@@ -12,6 +12,21 @@ use crate::object::{Object, kind, word};
 /// A function that the interpreter calls with each object of its collector. 0 ends it.
 pub(crate) type Each = unsafe extern "C" fn(Object, *mut c_void) -> c_int;
 
+/// A function that the interpreter calls with its lock. It returns 0.
+pub type Called = extern "C-unwind" fn(*mut c_void) -> c_int;
+
+/// Adds a call that the main thread makes. False if there is no room for it.
+pub(crate) fn call_soon(function: Called) -> bool {
+    type Add = unsafe extern "C-unwind" fn(Called, *mut c_void) -> c_int;
+    let Some(add) = symbol(c"Py_AddPendingCall") else {
+        return false;
+    };
+    // SAFETY: `Py_AddPendingCall` has had this type since 2.7. It needs no lock.
+    let add = unsafe { transmute::<usize, Add>(add) };
+    // SAFETY: the function ignores its argument.
+    unsafe { add(function, core::ptr::null_mut()) == 0 }
+}
+
 macro_rules! python {
     ($($(#[$of:meta])* $name:ident: fn($($argument:ty),*) -> $result:ty,)* ; types $($kind:ident,)*) => {
         /// The interpreter's functions and types.

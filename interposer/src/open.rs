@@ -16,6 +16,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use crate::account::Once;
+use crate::holders::peaks::Peaks;
 use crate::holders::walks::Walks;
 use crate::nearly_full::NearlyFull;
 use crate::oom::Reports;
@@ -137,6 +138,7 @@ fn open() -> bool {
         quiet: options.quiet,
         postmortem: options.postmortem.unwrap_or(!options.quiet),
         walks: options.holders.then(Walks::new),
+        peaks: options.holders_above.map(Peaks::above),
         known_devices: Default::default(),
         names: Default::default(),
         nodes: backward::nodes(),

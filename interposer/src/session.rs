@@ -15,6 +15,7 @@ use crate::backward::nodes::Nodes;
 use crate::backward::steps::Steps;
 use crate::driver::{self, DeviceFacts};
 use crate::failed::Failed;
+use crate::holders::peaks::Peaks;
 use crate::holders::walks::Walks;
 use crate::names::Names;
 use crate::process::PROCESS;
@@ -136,6 +137,8 @@ pub(crate) struct Session {
     pub(crate) postmortem: bool,
     /// The searches for holders at failures, unless they are off.
     pub(crate) walks: Option<Walks>,
+    /// The peaks of tensors at which holders are searched for, if they are.
+    pub(crate) peaks: Option<Peaks>,
     pub(crate) known_devices: Known,
     /// The program's names for its ranges, scopes and marks.
     pub(crate) names: Names,

@@ -162,6 +162,14 @@ def variables():
     del parts, shared
 
 
+def peaks():
+    """Ten tensors, and soon after a large one, which nothing keeps."""
+    global history
+    history = [tensor(10) for _ in range(10)]
+    tensor(50)
+    history.clear()
+
+
 def graphs():
     """What autograd keeps too is not freed."""
     global saved, outputs, model

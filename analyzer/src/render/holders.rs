@@ -1,18 +1,32 @@
 //! Who kept the memory at a failure, as text.
 
 use super::{Align, Style, Table, Terminal, bytes, count, percent};
-use crate::views::Holders;
+use crate::views::{Holders, PeakHolders};
 
 /// The maximum number of rows.
 const ROWS: usize = 10;
 
-/// A table of the objects that kept tensors; nothing without a walk.
+/// A table of the objects that kept the tensors at a failure; nothing without a walk.
 pub fn holders_text(holders: Option<&Holders>, terminal: Terminal) -> String {
+    table(holders, "Who kept the tensors at the failure", terminal)
+}
+
+/// The same near a peak.
+pub(super) fn peak_holders_text(of: &PeakHolders, terminal: Terminal) -> String {
+    let title = format!(
+        "Who kept the tensors after event {}, {}",
+        count(of.event),
+        bytes(of.holders.live_bytes)
+    );
+    table(Some(&of.holders), &title, terminal)
+}
+
+fn table(holders: Option<&Holders>, title: &str, terminal: Terminal) -> String {
     let Some(holders) = holders.filter(|holders| !holders.rows.is_empty()) else {
         return String::new();
     };
     let mut out = String::from("\n");
-    out.push_str(&terminal.paint(Style::Strong, "Who kept the tensors at the failure"));
+    out.push_str(&terminal.paint(Style::Strong, title));
     out.push('\n');
     let (left, right) = (Align::Left, Align::Right);
     let mut table = Table::new(&[right, right, right, left, left])

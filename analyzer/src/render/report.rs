@@ -1,9 +1,10 @@
 //! The report: what ran, how exact it is, the ledger of each device at its peak, the lines that own the peak, and the
 //! largest changes by line.
 
-use gpumem_capture::{EventFlags, Level, ProcessKey};
+use gpumem_capture::{DeviceOrdinal, EventFlags, Level, ProcessKey};
 
 use super::cause::{cause_text, statement};
+use super::holders::peak_holders_text;
 use super::{
     Source, Style, Terminal, account_lines, bytes, caveats, changes_table, hints_text, ledger_text,
     lines_table, moment, signed, what_ran,
@@ -12,7 +13,9 @@ use crate::account::{many, when_of};
 use crate::attribution::owner;
 use crate::replay::{OutOfMemory, Replay};
 use crate::session::Session;
-use crate::views::{Cause, Change, HintKind, Hints, Kind, Ledger, Summary, lines_at_peak, when};
+use crate::views::{
+    Cause, Change, HintKind, Hints, Kind, Ledger, PeakHolders, Summary, lines_at_peak, when,
+};
 
 /// How many lines are shown for each device.
 const LINES: usize = 8;
@@ -64,6 +67,10 @@ pub fn report_text(
         out.push_str(&ledger_text(replay, ledger, &mut source, terminal));
         out.push('\n');
         out.push_str(&device_lines(file, replay, ledger, &mut source, terminal));
+        let device = DeviceOrdinal(ledger.device);
+        if let Some(holders) = PeakHolders::of(&replay.names, device) {
+            out.push_str(&peak_holders_text(&holders, terminal));
+        }
     }
     // The cause of a failure is shown above; the command `changes` shows what led to it.
     if cause.is_none() && !changes.shown.is_empty() {

@@ -46,7 +46,8 @@ pub use by_stack::{ByStack, DeviceStacks, Owners, Select, level_or_default};
 pub use calls::{BucketSummary, Calls, TimesSummary};
 pub use categories::{CategoryBytes, CategoryRow, by_category, categories};
 pub use cause::{
-    Cause, CauseKind, CauseWatch, Certainty, Holder, Holders, LineOwner, NotReplays, ReplaysOfRun,
+    Cause, CauseKind, CauseWatch, Certainty, Holder, Holders, LineOwner, NotReplays, PeakHolders,
+    ReplaysOfRun,
 };
 pub use changes::{Change, Changes, Group};
 pub use diff::{Diff, DiffRow, MatchKey, Of};

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::by_stack::ByStack;
 use super::json::by_name;
-use super::{Cause, Change, Hint, Hints, Ledger, LineRow, Lines, Summary};
+use super::{Cause, Change, Hint, Hints, Ledger, LineRow, Lines, PeakHolders, Summary};
 use crate::replay::Replay;
 use crate::session::Session;
 
@@ -22,6 +22,9 @@ pub struct PeakReport<'a> {
     pub level: Level,
     /// Lines that own live memory of the level at the peak, the largest first.
     pub lines: Vec<LineRow>,
+    /// The Python objects that kept the tensors soon after the peak; `None`: the recorder did not look for them
+    /// (`GPUMEM_HOLDERS`).
+    pub holders: Option<PeakHolders>,
 }
 
 /// A change of memory, and the number of similar changes: by the same line, on the same device and of the same size.
@@ -66,6 +69,7 @@ impl<'a> Report<'a> {
                 ledger,
                 level: lines.level,
                 lines: lines.rows,
+                holders: PeakHolders::of(&session.replay.names, DeviceOrdinal(ledger.device)),
             }
         });
         let changes = changes.iter().map(|(change, times)| ChangeReport {

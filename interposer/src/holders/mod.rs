@@ -9,12 +9,14 @@
 //! | part | purpose |
 //! |---|---|
 //! | [`graph`] | reads what the nodes of a graph keep |
+//! | [`peaks`] | a search at a new peak, if the program wants one |
 //! | [`tensors`] | reads PyTorch's tensors: storage, gradient, whether a graph hangs on it |
 //! | [`text`] | the lines on stderr, and those in the capture |
 //! | [`walks`] | how many searches a session has made |
 //! | `gpumem_holders` | the walk |
 
 mod graph;
+pub(crate) mod peaks;
 mod tensors;
 mod text;
 pub(crate) mod walks;
@@ -110,12 +112,7 @@ fn walk(session: &'static Session, lock: &Lock, seq: u64, device: DeviceOrdinal)
 
 /// Who keeps the blocks of a device, and the live bytes of its tensors.
 fn find(session: &'static Session, lock: &Lock, device: DeviceOrdinal) -> Option<(Holders, u64)> {
-    let mut live = 0u64;
-    session.tensors.each(|_, block| {
-        if block.device == device {
-            live = live.saturating_add(block.bytes);
-        }
-    });
+    let live = session.tensors.live_bytes(device);
     let mut tensors = tensors::Reader::new(session, device);
     let holders = gpumem_holders::walk(lock, &mut tensors, &Limits::new(TIME))?;
     Some((holders, live))

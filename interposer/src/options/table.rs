@@ -127,14 +127,16 @@ pub(super) static TABLE: &[Row] = &[
     (
         Described {
             name: "GPUMEM_HOLDERS",
-            values: "on, off",
+            values: "on, off, or bytes, optionally with KiB, MiB or GiB",
             default: "on",
             meaning: "when PyTorch's allocator fails, find the Python objects that keep the largest blocks, in the \
-                      failing thread and for at most a second of processor time: printed with the cause, and recorded",
+                      failing thread and for at most a second of processor time: printed with the cause, and recorded. \
+                      With bytes, also whenever a card's tensors have a new peak above them, in the main thread: recorded",
         },
         |options, value| {
-            options.holders = value == "on";
-            value == "on" || value == "off"
+            options.holders = value != "off";
+            options.holders_above = value.to_str().and_then(bytes);
+            value == "on" || value == "off" || options.holders_above.is_some()
         },
     ),
     (

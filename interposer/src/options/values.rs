@@ -31,6 +31,8 @@ pub(crate) struct Options {
     pub(crate) postmortem: Option<bool>,
     /// Whether to find who keeps the largest blocks when PyTorch's allocator fails.
     pub(crate) holders: bool,
+    /// Also at peaks of tensors above these bytes.
+    pub(crate) holders_above: Option<u64>,
     /// Which stacks are captured.
     pub(crate) stacks: Stacks,
     /// Mean distance in allocated bytes of the tensors whose stacks are captured; `None`: all.
@@ -64,6 +66,7 @@ impl Default for Options {
             quiet: false,
             postmortem: None,
             holders: true,
+            holders_above: None,
             stacks: Stacks::Mixed,
             stack_sample: None,
             backward: true,

@@ -122,8 +122,15 @@ fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: T
     if !found {
         drop(holding);
         record_otherwise(writer, tensor, event, live);
-    } else if holding.record(&event, live).is_none() {
-        record_without_room(writer, event, live);
+        return;
+    }
+    let Some(seq) = holding.record(&event, live) else {
+        return record_without_room(writer, event, live);
+    };
+    if let (Some(peaks), Some(live), true) = (&session.peaks, live, allocates)
+        && peaks.is_new(report.device, live)
+    {
+        let _ = thread::caught(|| peaks.reach(report.device, live, (seq, event.time)));
     }
 }
 

@@ -123,6 +123,17 @@ impl Tensors {
         }
     }
 
+    /// The live bytes of a device.
+    pub(crate) fn live_bytes(&self, device: DeviceOrdinal) -> u64 {
+        let mut live = 0u64;
+        self.each(|_, block| {
+            if block.device == device {
+                live = live.saturating_add(block.bytes);
+            }
+        });
+        live
+    }
+
     /// The tensor at `ptr`.
     pub(crate) fn at(&self, ptr: u64) -> Option<Block> {
         let in_line = self

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use gpumem_capture::{ProcessKey, Seq};
+use gpumem_capture::{DeviceOrdinal, ProcessKey, Seq};
 use gpumem_replay::Figure;
 use gpumem_replay::names::Names;
 use rustc_hash::FxHashMap;
@@ -92,6 +92,14 @@ impl Holders {
     pub fn at(names: &Names, failure: Seq) -> Option<Self> {
         let text = names.fact(&format!("{}{}", ProcessKey::HOLDERS, failure.0))?;
         Some(Self::read(text))
+    }
+
+    /// Those of a device near its newest peak, with the event at which it was reached; `None` if nobody wanted to know.
+    pub fn at_peak(names: &Names, device: DeviceOrdinal) -> Option<(Seq, Self)> {
+        let text = names.fact(&format!("{}{}", ProcessKey::PEAK_HOLDERS, device.0))?;
+        let (first, rest) = text.split_once('\n')?;
+        let seq = first.strip_prefix("at ")?.parse().ok()?;
+        Some((Seq(seq), Self::read(rest)))
     }
 
     fn read(text: &str) -> Self {

@@ -21,7 +21,8 @@ export function drawAnswer(): void {
     ...more.map((line) => make("p", { class: "faint", text: line })));
   // As in the report, inexact figures are marked before all figures.
   if (!data.exact) byId("answer").before(byId("account"));
-  fill("answer", ...failed(), data.cause && why(data.cause), data.cause?.holders && kept(data.cause.holders), retries(), ...data.answer.peaks.map(peak), part());
+  fill("answer", ...failed(), data.cause && why(data.cause), data.cause?.holders && kept("kept", "at the failure", data.cause.holders), retries(),
+    ...data.answer.peaks.flatMap((of) => [peak(of), !data.cause && of.holders && kept(`kept-${of.device}`, `after event ${count(of.holders[0])}`, of.holders[1])]), part());
 }
 
 /** The cause's figures may belong to another device than the peak's, so each names its device. */
@@ -42,12 +43,12 @@ function why(cause: Cause): HTMLElement {
     " of ", figure(cause.live), " live"]);
 }
 
-function kept({ rows, live, cut }: CauseHolders): HTMLElement {
+function kept(id: string, when: string, { rows, live, cut }: CauseHolders): HTMLElement {
   const rest = live - rows.reduce((sum, [, , held]) => sum + held, 0);
   const heads = [{ name: "Bytes", kind: "number" }, { name: "Share", kind: "number" }, { name: "Blocks", kind: "number" }, { name: "Holder" }, { name: "Where" }];
   const others: Cell[][] = rest > 0 ? [[figure(rest), percent(rest, live), "", "others, or no Python object", ""]] : [];
-  return make("div", { id: "kept", class: "wide", role: "region", tabindex: "0", "aria-label": "Who kept the tensors" }, [
-    table("Who kept the tensors at the failure", heads, [
+  return make("div", { id, class: "wide", role: "region", tabindex: "0", "aria-label": `Who kept the tensors ${when}` }, [
+    table(`Who kept the tensors ${when}`, heads, [
       ...rows.map(([name, place, held, blocks]): Cell[] => [figure(held), percent(held, live), count(blocks), name, place]), ...others]),
     cut !== null && make("p", { class: "not-exact", text: `The search was not completed: ${cut}.` }),
   ]);

@@ -1,6 +1,8 @@
 // The page's JSON of the first section, and of the tables of the whole run
 // (analyzer/src/views/page/{answer,sections,modules,rows}.rs).
 
+import type { CauseHolders } from "./data";
+
 export interface CategoryBytes {
   category: string;
   bytes: number;
@@ -26,6 +28,8 @@ export interface PeakAnswer {
   level: string;
   live: number;
   owners: Holder[];
+  /** Who kept the tensors soon after it, and the event; null: the recorder did not look. */
+  holders: [number, CauseHolders] | null;
 }
 
 export interface Answer {

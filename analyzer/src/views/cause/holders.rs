@@ -1,8 +1,11 @@
 //! Who kept the memory at a failure.
 
+use gpumem_capture::DeviceOrdinal;
 use gpumem_judge::HolderKind;
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::names::Names;
 
 /// A Python object that kept tensors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -36,6 +39,27 @@ pub struct Holders {
     pub live_bytes: u64,
     /// The largest holders, the largest first.
     pub rows: Vec<Holder>,
+}
+
+/// Who kept a GPU's tensors near its peak.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PeakHolders {
+    /// Number of the event with which the tensors had a new peak. The search came soon after it.
+    pub event: u64,
+    #[serde(flatten)]
+    #[allow(missing_docs)]
+    pub holders: Holders,
+}
+
+impl PeakHolders {
+    /// Those of a device; `None`: the recorder did not look for them (`GPUMEM_HOLDERS`).
+    pub fn of(names: &Names, device: DeviceOrdinal) -> Option<Self> {
+        let (seq, holders) = gpumem_judge::Holders::at_peak(names, device)?;
+        Some(Self {
+            event: seq.0,
+            holders: Holders::of(&holders),
+        })
+    }
 }
 
 impl Holder {

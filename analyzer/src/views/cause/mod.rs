@@ -20,7 +20,7 @@ use crate::names::Names;
 use crate::replay::{At, Effect, OutOfMemory, Replay};
 use crate::session::{Error, Session};
 
-pub use holders::{Holder, Holders};
+pub use holders::{Holder, Holders, PeakHolders};
 pub use replays::{NotReplays, ReplaysOfRun};
 
 pub use gpumem_judge::{Certainty, Kind as CauseKind};

@@ -3,8 +3,9 @@
 use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
+use super::PageCauseHolders;
 use super::input::{PageLimits, PageSources, clip};
-use crate::views::{ByStack, Ledger, LineOwner};
+use crate::views::{ByStack, Ledger, LineOwner, PeakHolders};
 
 /// A device at its peak in the whole run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -27,6 +28,8 @@ pub struct PagePeak {
     pub live: u64,
     /// The lines that held most, the largest first.
     pub owners: Vec<LineOwner>,
+    /// The Python objects that kept the tensors soon after it, and the event; `None`: the recorder did not look.
+    pub holders: Option<(u64, PageCauseHolders)>,
 }
 
 /// The first section of the page.
@@ -70,6 +73,8 @@ fn peak(ledger: &Ledger, from: &PageSources<'_>, limits: PageLimits) -> PagePeak
         level: level.name(),
         live,
         owners: owners.iter().map(|of| clipped(of, limits)).collect(),
+        holders: PeakHolders::of(&replay.names, device)
+            .map(|of| (of.event, PageCauseHolders::of(&of.holders, limits))),
     }
 }
 

@@ -84,7 +84,7 @@ pub struct PageCauseHolders {
 }
 
 impl PageCauseHolders {
-    fn of(holders: &Holders, limits: PageLimits) -> Self {
+    pub(super) fn of(holders: &Holders, limits: PageLimits) -> Self {
         let clip = |text: &str| clip(text, limits.name);
         let rows = holders.rows.iter().take(HOLDERS);
         Self {
