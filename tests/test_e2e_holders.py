@@ -131,12 +131,13 @@ def test_at_a_peak_above_a_size(run, dump, tmp_path, analyze_json, analyze):
     at, walk, *rest = re.split("[\n\ufffd]", value)
     assert at == f"at {first}" and walk.split()[:2] == ["walk", "whole"]
     assert "holder object own 104857600 10 104857600" in rest and "text history[0…9]" in rest
-    [peak] = analyze_json("report", tmp_path / "report.bin")["peaks"]
+    [peak] = analyze_json(tmp_path / "report.bin")["peaks"]
     rows = {row["text"]: row["bytes"] for row in peak["holders"]["rows"]}
     assert rows["history[0…9]"] == 100 * MIB and peak["holders"]["event"] >= first
-    assert "Who kept the tensors after event" in analyze("report", tmp_path / "report.bin").stdout
+    assert "Who kept the tensors after event" in analyze(tmp_path / "report.bin").stdout
+    (tmp_path / "report.bin").unlink()
     run("peaks")
-    assert analyze_json("report", tmp_path / "report.bin")["peaks"][0]["holders"] is None
+    assert analyze_json(tmp_path / "report.bin")["peaks"][0]["holders"] is None
 
 
 @pytest.mark.parametrize("env", [{"GPUMEM_HOLDERS": "off"}, {"GPUMEM_POSTMORTEM": "off"}])

@@ -12,11 +12,12 @@ pub fn holders_text(holders: Option<&Holders>, terminal: Terminal) -> String {
 }
 
 /// The same near a peak.
-pub(super) fn peak_holders_text(of: &PeakHolders, terminal: Terminal) -> String {
+pub(super) fn peak_holders_text(of: &PeakHolders, peak: u64, terminal: Terminal) -> String {
     let title = format!(
-        "Who kept the tensors after event {}, {}",
+        "Who kept the tensors after event {}: {} of {} at the peak",
         count(of.event),
-        bytes(of.holders.live_bytes)
+        bytes(of.holders.live_bytes),
+        bytes(peak)
     );
     table(Some(&of.holders), &title, terminal)
 }

@@ -69,7 +69,8 @@ pub fn report_text(
         out.push_str(&device_lines(file, replay, ledger, &mut source, terminal));
         let device = DeviceOrdinal(ledger.device);
         if let Some(holders) = PeakHolders::of(&replay.names, device) {
-            out.push_str(&peak_holders_text(&holders, terminal));
+            let peak = replay.counters(device, Level::TENSOR).peak;
+            out.push_str(&peak_holders_text(&holders, peak, terminal));
         }
     }
     // The cause of a failure is shown above; the command `changes` shows what led to it.

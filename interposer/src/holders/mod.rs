@@ -9,12 +9,13 @@
 //! | part | purpose |
 //! |---|---|
 //! | [`graph`] | reads what the nodes of a graph keep |
-//! | [`peaks`] | a search at a new peak, if the program wants one |
+//! | [`at_peak`], [`peaks`] | a search at a new peak, if the program wants one |
 //! | [`tensors`] | reads PyTorch's tensors: storage, gradient, whether a graph hangs on it |
 //! | [`text`] | the lines on stderr, and those in the capture |
 //! | [`walks`] | how many searches a session has made |
 //! | `gpumem_holders` | the walk |
 
+pub(crate) mod at_peak;
 mod graph;
 pub(crate) mod peaks;
 mod tensors;

@@ -1,18 +1,13 @@
-//! Who keeps the tensors at a new peak, if the program wants to know (`GPUMEM_HOLDERS=SIZE`).
+//! The peaks at which holders are searched for, if the program wants to know (`GPUMEM_HOLDERS=SIZE`).
 //!
 //! The thread that allocates must not take the interpreter's lock, and the state that matters is that of the objects. So
 //! it leaves a pending call, which the interpreter makes in its main thread between two instructions, with the lock. If
 //! much was freed until then, as within a backward, nothing is recorded. Searches take a fiftieth of the time at most; a
 //! training reaches its peak again in the next step.
 
-use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gpumem_capture::{DeviceOrdinal, Nanos, ProcessKey, Seq};
-
-use super::{find, text};
-use crate::session::{self, Session};
-use crate::{account, process, thread};
+use gpumem_capture::{DeviceOrdinal, Nanos, Seq};
 
 /// The devices that are watched.
 const DEVICES: usize = 64;
@@ -62,10 +57,14 @@ impl Peaks {
             .is_some_and(|above| live > above.load(Ordering::Relaxed))
     }
 
-    /// A device has a new peak since this event, which was at that time.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn reach(&self, device: DeviceOrdinal, live: u64, (seq, time): (Seq, Nanos)) {
+    /// A device has these live bytes since this event, which was at that time. Returns whether the interpreter is to make a
+    /// call about it.
+    pub(super) fn begin(
+        &self,
+        device: DeviceOrdinal,
+        live: u64,
+        (seq, time): (Seq, Nanos),
+    ) -> bool {
         let most = self.most.get(usize::from(device.0));
         let most = most.map_or(0, |most| most.fetch_max(live, Ordering::Relaxed));
         // On the way to a peak that is known already.
@@ -74,69 +73,81 @@ impl Peaks {
             || time.0 < self.from.load(Ordering::Relaxed)
             || self.is_pending.swap(true, Ordering::AcqRel)
         {
-            return;
+            return false;
         }
         self.device.store(u64::from(device.0), Ordering::Relaxed);
         self.live.store(live, Ordering::Relaxed);
         self.seq.store(seq.0, Ordering::Release);
-        if !gpumem_holders::call_soon(called) {
-            self.is_pending.store(false, Ordering::Release);
-        }
+        true
     }
-}
 
-/// Called by the interpreter in its main thread, with its lock.
-extern "C-unwind" fn called(_: *mut c_void) -> c_int {
-    if process::is_aside() {
-        return 0;
+    /// What the call is about: the device, the event with which it had the peak, and the least live bytes for which a
+    /// search is still worth its time.
+    pub(super) fn peak(&self) -> (DeviceOrdinal, Seq, u64) {
+        let (seq, live) = (
+            self.seq.load(Ordering::Acquire),
+            self.live.load(Ordering::Relaxed),
+        );
+        let device = self.device.load(Ordering::Relaxed) as u8;
+        (DeviceOrdinal(device), Seq(seq), live - live / PART)
     }
-    let session = session::session();
-    let Some((session, peaks)) = session.and_then(|of| Some((of, of.peaks.as_ref()?))) else {
-        return 0;
-    };
-    let lock = gpumem_holders::lock();
-    if let Some(lock) = &lock {
-        let _ = thread::guarded_with_room(|_| record(session, peaks, lock));
-    }
-    drop(lock);
-    peaks.is_pending.store(false, Ordering::Release);
-    0
-}
 
-fn record(session: &'static Session, peaks: &Peaks, lock: &gpumem_holders::Lock) {
-    let (seq, peak) = (
-        peaks.seq.load(Ordering::Acquire),
-        peaks.live.load(Ordering::Relaxed),
-    );
-    let Ok(device) = u8::try_from(peaks.device.load(Ordering::Relaxed)) else {
-        return;
-    };
-    let device = DeviceOrdinal(device);
-    let least = peak - peak / PART;
-    let above = |bytes: u64| {
-        if let Some(above) = peaks.of(device) {
+    /// There was no search: what is to have more live bytes than this one had is the next peak.
+    pub(super) fn passed(&self, device: DeviceOrdinal) {
+        self.raise(device, self.live.load(Ordering::Relaxed));
+    }
+
+    /// There was a search, with these live bytes, from one time to the other.
+    pub(super) fn searched(&self, device: DeviceOrdinal, live: u64, [began, ended]: [Nanos; 2]) {
+        let rest = ended.0.saturating_sub(began.0).saturating_mul(REST);
+        self.from
+            .store(ended.0.saturating_add(rest), Ordering::Relaxed);
+        self.raise(device, live.saturating_add(live / PART));
+    }
+
+    fn raise(&self, device: DeviceOrdinal, bytes: u64) {
+        if let Some(above) = self.of(device) {
             above.fetch_max(bytes, Ordering::Relaxed);
         }
-    };
-    if session.tensors.live_bytes(device) < least {
-        return above(peak);
     }
-    let began = session.writer.now().0;
-    let Some((holders, live)) = find(session, lock, device) else {
-        return above(peak);
-    };
-    let now = session.writer.now().0;
-    let rest = now.saturating_sub(began).saturating_mul(REST);
-    peaks
-        .from
-        .store(now.saturating_add(rest), Ordering::Relaxed);
-    above(live.saturating_add(live / PART));
-    let key = format!("{}{}", ProcessKey::PEAK_HOLDERS, device.0);
-    let value = format!("at {seq}\n{}", text::recorded(&holders, live));
-    if session.writer.fact(key, value).is_err() {
-        account::note(
-            session.writer,
-            "the holders of blocks did not fit into the capture",
-        );
+
+    /// The call was made, or will not be.
+    pub(super) fn end(&self) {
+        self.is_pending.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GPU: DeviceOrdinal = DeviceOrdinal(0);
+
+    fn reach(peaks: &Peaks, live: u64, time: u64) -> bool {
+        peaks.is_new(GPU, live) && peaks.begin(GPU, live, (Seq(live), Nanos(time)))
+    }
+
+    #[test]
+    fn a_search_comes_above_the_size_and_again_near_a_higher_peak() {
+        let peaks = Peaks::above(100);
+        assert!(!reach(&peaks, 100, 0));
+        assert!(reach(&peaks, 101, 1));
+        assert!(!reach(&peaks, 400, 2), "one at a time");
+        assert_eq!(peaks.peak(), (GPU, Seq(101), 96));
+        peaks.searched(GPU, 101, [Nanos(10), Nanos(12)]);
+        peaks.end();
+        assert!(!reach(&peaks, 200, 111), "a fiftieth of the time");
+        assert!(!reach(&peaks, 106, 200), "below the peak of 200");
+        assert!(reach(&peaks, 195, 200));
+        // Much was freed until the call.
+        peaks.passed(GPU);
+        peaks.end();
+        assert!(!reach(&peaks, 195, 300));
+        assert!(reach(&peaks, 201, 300));
+    }
+
+    #[test]
+    fn a_device_without_a_place_has_no_peaks() {
+        assert!(!Peaks::above(0).is_new(DeviceOrdinal(64), 1));
     }
 }

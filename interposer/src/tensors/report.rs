@@ -13,6 +13,7 @@ use gpumem_unwind::Registers;
 
 use crate::allocator::block::Reported;
 use crate::allocator::source::{self, Source};
+use crate::holders::at_peak;
 use crate::session::{self, Session};
 use crate::tensors::Tensor;
 use crate::thread::{self, ReentryGuard, Thread};
@@ -130,7 +131,7 @@ fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: T
     if let (Some(peaks), Some(live), true) = (&session.peaks, live, allocates)
         && peaks.is_new(report.device, live)
     {
-        let _ = thread::caught(|| peaks.reach(report.device, live, (seq, event.time)));
+        at_peak::reached(peaks, report.device, live, (seq, event.time));
     }
 }
 

@@ -4,9 +4,9 @@
 import { type Child, byId, fill, make, say } from "../lib/dom";
 import { figure } from "../lib/figure";
 import { bytes, count, many, percent } from "../lib/format";
-import type { Cause, CauseHolders } from "./data";
+import type { Cause } from "./data";
 import { momentLink } from "./moment_link";
-import type { PeakAnswer } from "./sections_data";
+import type { CauseHolders, PeakAnswer } from "./sections_data";
 import { data } from "./state";
 import { type Cell, table } from "./tables";
 import { atMoment, holders } from "./words";

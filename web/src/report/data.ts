@@ -1,6 +1,6 @@
 // The page's JSON, written by the structs of analyzer/src/views/page. Times are nanoseconds of the run.
 
-import type { Answer, CategoryBytes, Holder, Sections } from "./sections_data";
+import type { Answer, CategoryBytes, CauseHolders, Holder, Sections } from "./sections_data";
 
 export interface Page {
   answer: Answer;
@@ -196,13 +196,4 @@ export interface Cause {
   live: number;
   /** null: the recorder did not look for them. */
   holders: CauseHolders | null;
-}
-
-/** The Python objects that kept the tensors. */
-export interface CauseHolders {
-  /** The name, the place, bytes and blocks. */
-  rows: [string, string, number, number][];
-  /** Bytes of all tensors. */
-  live: number;
-  cut: string | null;
 }

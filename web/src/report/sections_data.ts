@@ -1,8 +1,6 @@
 // The page's JSON of the first section, and of the tables of the whole run
 // (analyzer/src/views/page/{answer,sections,modules,rows}.rs).
 
-import type { CauseHolders } from "./data";
-
 export interface CategoryBytes {
   category: string;
   bytes: number;
@@ -15,6 +13,15 @@ export interface Holder {
   bytes: number;
   blocks: number;
   categories?: CategoryBytes[];
+}
+
+/** The Python objects that kept the tensors. */
+export interface CauseHolders {
+  /** The name, the place, bytes and blocks. */
+  rows: [string, string, number, number][];
+  /** Bytes of all tensors. */
+  live: number;
+  cut: string | null;
 }
 
 /** A device at its peak in the whole run. */

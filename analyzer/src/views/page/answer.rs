@@ -3,7 +3,7 @@
 use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
-use super::PageCauseHolders;
+use super::holders::PageCauseHolders;
 use super::input::{PageLimits, PageSources, clip};
 use crate::views::{ByStack, Ledger, LineOwner, PeakHolders};
 

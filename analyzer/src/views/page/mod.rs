@@ -4,6 +4,7 @@ mod answer;
 mod chart;
 mod devices;
 mod history;
+mod holders;
 mod input;
 mod libraries;
 mod modules;
@@ -18,9 +19,9 @@ use crate::account::when_of;
 use crate::attribution::owner;
 use crate::replay::Category;
 use crate::symbols::Symbols;
+use crate::views::LineOwner;
 use crate::views::json::ordinal;
 use crate::views::pytorch::allocator_words;
-use crate::views::{Holders, LineOwner};
 use input::clip;
 use libraries::Libraries;
 
@@ -28,6 +29,7 @@ pub use answer::{PageAnswer, PagePeak};
 pub use chart::{PageBand, PageChart, PageLane};
 pub use devices::{PageDevice, PageLedgerRow, PagePool, PageSegment, PageSegmentLine};
 pub use history::PageHistory;
+pub use holders::PageCauseHolders;
 pub use input::{PageHead, PageLimits, PageSources};
 pub use modules::PageModule;
 pub use rows::{PageEvidence, PageHint, PageLeak, PageLeaks, PageLine};
@@ -52,9 +54,6 @@ pub struct PageFailure {
     pub when: String,
 }
 
-/// How many holders the first section shows.
-const HOLDERS: usize = 5;
-
 /// The cause of the main failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PageCause {
@@ -70,31 +69,6 @@ pub struct PageCause {
     pub live: u64,
     /// The Python objects that kept the tensors; `None`: the recorder did not look for them.
     pub holders: Option<PageCauseHolders>,
-}
-
-/// The Python objects that kept the tensors of a device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PageCauseHolders {
-    /// The largest ones: the name, the place, bytes and blocks.
-    pub rows: Vec<(String, String, u64, u64)>,
-    /// Bytes of all tensors.
-    pub live: u64,
-    /// Why the search was not completed.
-    pub cut: Option<&'static str>,
-}
-
-impl PageCauseHolders {
-    pub(super) fn of(holders: &Holders, limits: PageLimits) -> Self {
-        let clip = |text: &str| clip(text, limits.name);
-        let rows = holders.rows.iter().take(HOLDERS);
-        Self {
-            rows: rows
-                .map(|of| (clip(&of.name()), clip(&of.place), of.bytes, of.blocks))
-                .collect(),
-            live: holders.live_bytes,
-            cut: holders.why_cut(),
-        }
-    }
 }
 
 /// All data of the page.
