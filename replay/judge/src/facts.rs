@@ -6,7 +6,7 @@ use gpumem_capture::{CodeId, Level, PlacementId, ProcessKey, PyFrame, StackId};
 use gpumem_replay::attribution::{Line, Owner, owner};
 use gpumem_replay::{Block, Category, Figure, Replay, StackKey};
 
-use collect::{alike, copies, live, longer, new, outside, parts, request, total};
+use collect::{alike, copies, largest, live, longer, new, outside, parts, request, total};
 
 use crate::cache::Cache;
 use crate::follow::{After, Card, Follow, cache_now};
@@ -89,6 +89,17 @@ pub struct Alike {
     pub lines: Vec<(Owner, Figure)>,
 }
 
+/// A line that holds as much as another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// The line.
+    pub owner: Owner,
+    /// Its memory.
+    pub figure: Figure,
+    /// Address and bytes of each block.
+    pub(crate) blocks: Vec<(u64, u64)>,
+}
+
 /// Memory of lines that earlier rounds did not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct New {
@@ -140,7 +151,7 @@ pub struct Facts {
     /// Lines that allocated for the first time in the newest two rounds of a loop, and that loop's round.
     pub new: Option<New>,
     /// Lines of which other lines hold the same amount.
-    pub copies: Vec<(Owner, Figure)>,
+    pub copies: Vec<Copied>,
     /// How many handles for other processes the program requested, if that is known.
     pub shared: u64,
     /// Steps that had ended.
@@ -151,6 +162,8 @@ pub struct Facts {
     pub holders: Option<Holders>,
     /// What happened afterwards.
     pub after: After,
+    /// The addresses of the largest live blocks, with their bytes and their lines' indices in `parts`.
+    pub(crate) largest: Vec<(u64, u64, usize)>,
 }
 
 /// The smallest page of the card.
@@ -215,13 +228,14 @@ impl Facts {
                 .fact(ProcessKey::ALLOCATOR_CONF)
                 .filter(|text| !text.is_empty())
                 .map(str::to_owned),
+            largest: largest(replay, follow, &all_parts, &live),
             parts: all_parts.clone(),
             outside: outside(replay, follow),
             kept: kept(replay, follow, &path, &live),
             longer: longer(replay, follow, &live),
             alike: alike(replay, follow, &live),
             new: new(replay, follow, &path, &live),
-            copies: copies(&all_parts),
+            copies: copies(replay, follow, &all_parts, &live),
             shared: 0,
             steps: failure.span_context.steps,
             trains: replay.spans.trains,

@@ -164,7 +164,8 @@ fn kept_by(
     // Only the round before: what a name holds until the next round binds it again, and what a forward kept.
     let began = of.newest().map_or(Seq(0), |start| start.seq);
     let is_previous = |key: &KeyId, held: &Of| {
-        let again = follow.history_of(replay, *key).newest >= began;
+        let is_requested = replay.stacks(*key).py == follow.failure.span_context.stacks.py;
+        let again = is_requested || follow.history_of(replay, *key).newest >= began;
         let path = follow.rounds.known_path(replay.stacks(*key).py);
         let is_activation =
             path.is_some_and(Path::in_forward) && !replay.stacks(*key).purpose.is_no_grad();

@@ -6,6 +6,7 @@ mod held;
 use std::collections::BTreeMap;
 
 use gpumem_capture::Level;
+use gpumem_replay::attribution::Owner;
 use gpumem_replay::{Category, Figure};
 
 use crate::facts::{Facts, whole_pages};
@@ -16,6 +17,8 @@ use crate::verdict::{Certainty, Kind, Verdict};
 const NOTABLE: u64 = 25;
 /// The least percentage of live bytes that grew, where the same request succeeded before.
 const GREW: u64 = 4;
+/// The least percentage of live bytes that a container has of a round that has ended.
+const LEFT: u64 = 10;
 /// How much larger than the largest one before it a request of one line is.
 const TIMES: u64 = 2;
 
@@ -72,13 +75,19 @@ fn of_the_system(facts: &Facts) -> Option<Verdict> {
         return follows(Kind::Host, request.bytes);
     }
     if facts.card.total.is_some_and(|total| request.bytes > total) {
-        return follows(Kind::TooLarge, request.bytes);
+        return Some(Verdict {
+            line: Some(request.owner.clone()).filter(|owner| matches!(owner, Owner::Line(..))),
+            ..verdict(Kind::TooLarge, Certainty::Follows, request.bytes)
+        });
     }
     let (free, need) = (facts.card.free()?, facts.needed());
     let others = facts.card.others();
-    let cached = facts.reserved.saturating_sub(facts.tensors);
-    let would_fit = free.saturating_add(cached) >= need;
-    let without_them = free.saturating_add(cached).saturating_add(others) >= need;
+    // The framework has released all of its cache that it can, so a block of what is left must be large enough.
+    let has_block = facts.cache.as_ref().is_some_and(|cache| {
+        request.level == Level::TENSOR && cache.usable.largest >= request.bytes
+    });
+    let would_fit = free >= need || has_block;
+    let without_them = free.saturating_add(others) >= need;
     if !would_fit && without_them && others >= facts.card.mine {
         return follows(Kind::OtherProcesses, others);
     }
@@ -115,7 +124,11 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
     let at = strongest(facts);
     let kept = at.map(|at| &facts.kept[at]);
     if let Some(longer) = longer
-        && kept.is_none_or(|kept| kept.figure.bytes < longer.figure.bytes)
+        && kept.is_none_or(|kept| {
+            // It is in the round before, too.
+            let most = kept.figure.bytes - u64::from(!kept.is_growth).min(kept.figure.bytes);
+            most < longer.figure.bytes
+        })
     {
         return Some(Verdict {
             blocks: longer.figure.blocks,
@@ -159,8 +172,11 @@ fn strongest(facts: &Facts) -> Option<usize> {
     let least = missing.max(facts.request.bytes / 2).max(1);
     let is_cause = |kept: &Kept| {
         let would_do = again && kept.is_growth && kept.figure.bytes >= least;
+        // What a container has of a round that has ended, and without which the request would have fitted.
+        let in_container = kept.figure.bytes >= least && held::is_in_container(facts, kept);
         notable(kept.figure.bytes, facts.live, NOTABLE)
             || (would_do && notable(kept.figure.bytes, facts.live, GREW))
+            || (in_container && notable(kept.figure.bytes, facts.live, LEFT))
     };
     // A backward that runs uses the graph of these rounds.
     let is_in_use =
@@ -232,7 +248,10 @@ fn unusable(facts: &Facts) -> Option<Verdict> {
         return follows(Kind::PrivatePools, pools);
     }
     if with(cache.usable.bytes) {
-        let fragmented = cache.usable.largest < facts.request.bytes && has(cache.usable.bytes);
+        // In pieces: one large block that is not large enough is a lack of memory.
+        let in_pieces = cache.usable.largest <= cache.usable.bytes / 2;
+        let is_short = cache.usable.largest < facts.request.bytes;
+        let fragmented = is_short && in_pieces && has(cache.usable.bytes);
         return match fragmented {
             true => follows(Kind::Fragmentation, cache.usable.bytes),
             false => None,
@@ -302,16 +321,11 @@ fn largest(facts: &Facts) -> Option<Verdict> {
         true => Category::OptimizerState,
         false => *most,
     };
-    let copied: u64 = facts.copies.iter().map(|(_, figure)| figure.bytes).sum();
     let state = parts
         .get(&Category::OptimizerState)
         .map_or(0, |of| of.bytes);
-    if notable(copied, facts.live, 40) && copied > state {
-        return Some(Verdict {
-            line: facts.copies.first().map(|(owner, _)| owner.clone()),
-            blocks: facts.copies.iter().map(|(_, figure)| figure.blocks).sum(),
-            ..verdict(Kind::Copies, Certainty::Likely, copied)
-        });
+    if let Some(verdict) = copies(facts, state) {
+        return Some(verdict);
     }
     let (kind, category) = match category {
         Category::OptimizerState => (Kind::OptimizerState, category),
@@ -332,8 +346,26 @@ fn largest(facts: &Facts) -> Option<Verdict> {
     };
     Some(match kind {
         Kind::Activations => held::activations(facts, verdict),
+        Kind::Model => held::models(facts, verdict),
         _ => verdict,
     })
+}
+
+/// Lines that hold the same amount, if that is much, and more than an optimizer's `state`. Of what the walk shows to be a copy
+/// beside a model, less is enough.
+fn copies(facts: &Facts, state: u64) -> Option<Verdict> {
+    let copied: u64 = facts.copies.iter().map(|of| of.figure.bytes).sum();
+    let verdict = Verdict {
+        line: facts.copies.first().map(|of| of.owner.clone()),
+        blocks: facts.copies.iter().map(|of| of.figure.blocks).sum(),
+        ..verdict(Kind::Copies, Certainty::Likely, copied)
+    };
+    let verdict = held::of_copies(facts, verdict);
+    let counts = match held::has_copy(facts, &verdict) {
+        true => notable(copied, facts.live, NOTABLE),
+        false => notable(copied, facts.live, 40) && copied > state,
+    };
+    counts.then_some(verdict)
 }
 
 /// The line with most memory, in all categories.

@@ -89,8 +89,12 @@ impl Text<'_> {
                     false => "the card",
                 };
                 format!(
-                    "the request alone is larger than {card}: {request} of {}",
-                    self.total()
+                    "the request alone is larger than {card}: {request} of {}{}",
+                    self.total(),
+                    self.verdict
+                        .line
+                        .as_ref()
+                        .map_or_else(String::new, |line| format!(", at {}", self.at(Some(line))))
                 )
             }
             Kind::OtherProcesses => {
@@ -163,12 +167,14 @@ impl Text<'_> {
                 )
             }
             Kind::Copies => {
-                let lines = facts.copies.iter().map(|(owner, figure)| {
-                    format!("{} {}", bytes(figure.bytes), owner.label(self.names))
-                });
+                let lines = facts
+                    .copies
+                    .iter()
+                    .map(|of| format!("{} {}", bytes(of.figure.bytes), of.owner.label(self.names)));
                 format!(
-                    "lines hold the same amount outside of any forward, probably copies of one another: {}",
-                    self.listed(lines)
+                    "lines hold the same amount outside of any forward, probably copies of one another: {}{}",
+                    self.listed(lines),
+                    self.kept_by()
                 )
             }
             Kind::OptimizerState => {
@@ -194,8 +200,9 @@ impl Text<'_> {
                 self.kept_by()
             ),
             Kind::Model => format!(
-                "parameters and buffers: {size} ({}), mostly from {line}",
-                self.share()
+                "parameters and buffers: {size} ({}), mostly from {line}{}",
+                self.share(),
+                self.kept_by()
             ),
             Kind::Largest => {
                 format!(

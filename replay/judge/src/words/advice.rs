@@ -1,7 +1,11 @@
 //! What to do about a verdict.
 
 use super::Text;
+use crate::holders::{Holder, HolderKind};
 use crate::verdict::Kind;
+
+/// The bytes that PyTorch's expandable segments map and unmap at once.
+const EXPANDABLE_PAGE: u64 = 20 << 20;
 
 impl Text<'_> {
     pub(super) fn advice(&self) -> Option<String> {
@@ -33,7 +37,7 @@ impl Text<'_> {
             Kind::LargeRequest => "limit the size of a batch, or compute it in parts".into(),
             Kind::New => return None,
             Kind::Alike => "compute it in parts, for example with .split() over the rows, or free these tensors earlier".into(),
-            Kind::Copies => "free the copies that are no longer needed".into(),
+            Kind::Copies => self.advice_of_copies(),
             Kind::OptimizerState => {
                 "use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or train fewer parameters".into()
             }
@@ -42,6 +46,10 @@ impl Text<'_> {
             }
             Kind::Activations => {
                 "use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast".into()
+            }
+            Kind::Model if self.holder().is_some() => {
+                let name = self.holder().map_or("it", |holder| holder.name());
+                format!("keep fewer models of {name} on the card: move the others to the host with .cpu(), or use a smaller data type")
             }
             Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
             Kind::Largest => format!("allocate less at {line}, or free it earlier"),
@@ -56,6 +64,10 @@ impl Text<'_> {
         let most = kept.last.as_ref().or(kept.lines.first())?;
         let line = most.owner.label(self.names);
         let text = match self.verdict.kind {
+            // A variable has one value: its graph goes through the rounds.
+            Kind::KeptGraphs if kept.of > 1 && self.holder().is_some_and(Holder::is_variable) => {
+                "one graph goes through the rounds: .detach() what a round passes to the next one, such as a state, or .item() it, such as a sum".into()
+            }
             Kind::KeptGraphs if self.holder().is_some() => {
                 let name = self.holder().map_or("it", |holder| holder.name());
                 format!("store .item() or .detach() of the tensor in {name}, not the tensor with its graph")
@@ -76,6 +88,14 @@ impl Text<'_> {
             Kind::EarlierModels => {
                 "drop the earlier model and its optimizer before the next one is made, or keep it on the host".into()
             }
+            Kind::PreviousRound if self.holder().is_some_and(|holder| !holder.is_variable()) => {
+                let holder = self.holder()?;
+                let graph = match holder.kind == HolderKind::Graph {
+                    true => ".item() or .detach() of the tensor",
+                    false => "it on the host with .cpu()",
+                };
+                format!("store {graph} in {}, or drop it at the end of a round", holder.name())
+            }
             Kind::PreviousRound if self.holder().is_some() => {
                 let name = self.holder().map_or("it", |holder| holder.name());
                 format!("end a round with del {name}; a tensor with a graph keeps all that its forward made")
@@ -91,7 +111,7 @@ impl Text<'_> {
                     true => "; a view (a slice, a part of .split()) keeps its whole tensor: .clone() it",
                     false => "",
                 };
-                let graph = match kept.is_no_grad {
+                let graph = match kept.is_no_grad || self.is_without_graph() {
                     true => "",
                     false => ", store .detach() of tensors that have a graph",
                 };
@@ -101,10 +121,26 @@ impl Text<'_> {
         Some(text)
     }
 
+    fn advice_of_copies(&self) -> String {
+        let other = self.holder().filter(|of| of.kind == HolderKind::Object);
+        match other {
+            Some(holder) => format!(
+                "del {} when it is no longer needed, or keep it on the host: torch.load(…, map_location=\"cpu\"), .cpu()",
+                holder.name()
+            ),
+            None => "free the copies that are no longer needed".into(),
+        }
+    }
+
     fn advice_of_fragmentation(&self) -> String {
         let settings = self.facts.settings.as_deref().unwrap_or_default();
+        let largest = self.facts.cache.as_ref().map_or(0, |of| of.usable.largest);
+        let order = "allocate the largest tensors first, or fewer different sizes";
         match settings.contains("expandable_segments:True") {
-            true => "allocate fewer different sizes, the largest first".into(),
+            true => order.into(),
+            false if largest < EXPANDABLE_PAGE => format!(
+                "{order}; not tried: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, whose pages are larger than each free block"
+            ),
             false => "not tried: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True may let free blocks merge; gpumem whatif replays this run with it".into(),
         }
     }
