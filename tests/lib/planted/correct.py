@@ -122,8 +122,9 @@ def correct_pinned(rng: Random) -> Program:
 def correct_gan(rng: Random) -> Program:
     """Two models and two optimizers that take turns."""
     of = sizes(rng)
-    work = """fake = net(x)
-loss = judge(fake.detach()).square().mean()
+    work = """with torch.no_grad():
+    fake = net(x)
+loss = judge(fake).square().mean()
 opt.zero_grad()
 loss.backward()
 opt.step()

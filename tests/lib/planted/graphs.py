@@ -98,7 +98,7 @@ def graph_of_state(rng: Random) -> Program:
         keepers=["state"], rebinds=True,
     )
     fixes = {"detach": [("self.of_state(state)", "self.of_state(state.detach())")]}
-    return Program(source, GRAPHS | previous(count), NEAR, ("state",), fixes, rounds=count)
+    return Program(source, GRAPHS | previous(count), NEAR, (), fixes, rounds=count)
 
 
 @kind

@@ -47,6 +47,8 @@ class Program:
     # The rounds before the one that fails. Between the peak before it and its own, the card is this part of the way.
     rounds: int = 0
     part: float = 0.5
+    # The least share of the memory that the fault has.
+    share: float = 0.25
     # What other processes hold, as a multiple of what this one needs, and the share of the card that it may use.
     others: int = 0
     fraction: float = 1.0
@@ -112,10 +114,10 @@ def sizes(rng: Random) -> Sizes:
     return Sizes(rng.choice([24, 48, 96]) * 1024 * 512 // dim, dim, rng.choice([2, 3, 5]))
 
 
-def net(rng: Random, of: Sizes, mark: str = "") -> str:
-    """A class `Net`. `mark` is put at the end of the lines of its forward."""
+def net(rng: Random, of: Sizes, mark: str = "", is_deep: bool = False) -> str:
+    """A class `Net`. `mark` is put at the end of the lines of its forward. `is_deep`: it has all `of.layers`."""
     dim, layers = of.dim, of.layers
-    made, forward = rng.choice([
+    made, forward = rng.choice(([
         (f"self.body = nn.Sequential(*[m for _ in range({layers}) for m in (nn.Linear({dim}, {dim}), nn.ReLU())])",
          "x = self.body(x)\n"),
         (f"self.layers = nn.ModuleList(nn.Linear({dim}, {dim}) for _ in range({layers}))",
@@ -124,7 +126,7 @@ def net(rng: Random, of: Sizes, mark: str = "") -> str:
          "h = F.gelu(self.first(x))\nx = x + self.second(h)\n"),
         (f"self.norm, self.up = nn.LayerNorm({dim}), nn.Linear({dim}, {dim})",
          "x = x + self.up(self.norm(x)).relu()\n"),
-    ])  # fmt: skip
+    ])[: 2 if is_deep else 4])  # fmt: skip
     forward = forward.replace("\n", f"{mark}\n").replace(f":{mark}", ":")
     return f"""class Net(nn.Module):
     def __init__(self):
@@ -212,5 +214,5 @@ def rounds(rng: Random) -> int:
 
 
 def previous(count: int) -> frozenset[str]:
-    """After one round nothing shows whether more would be kept."""
-    return frozenset(["previous_round"] if count == 1 else [])
+    """After one round nothing shows whether more would be kept. A program may die a round earlier than measured."""
+    return frozenset(["previous_round"] if count <= 2 else [])

@@ -3,7 +3,7 @@
     python score.py COUNT --torch PYTHON [--seed N] [--kind KIND] [--advice] [--folder FOLDER]
 
 A program is measured first, so that its card lets it die in the round that it names, and so that a fix of its fault would help.
-Otherwise it is planted wrongly, and left out. A verdict is
+Otherwise, or if the fault has less than a quarter of the memory, it is planted wrongly, and left out. A verdict is
 
 - right: the cause, the line and what keeps the memory are those of the program, and its advice names a fix of the fault
 - partly: the direction is right, a detail is not
@@ -43,11 +43,10 @@ ACTIONS = {
     "detach": r"\.detach\(\)|\.item\(\)", "no_grad": r"no_grad", "backward": r"call backward\(\)",
     "drop": r"drop the|keep fewer|\bdel\b|free the|delete|emptying", "host": r"\.cpu\(\)|on the host", "clone": r"\.clone\(\)",
     "limit": r"limit its length", "batch": r"smaller batch|size of a batch|in parts|compute it in|allocate less", "dtype": r"smaller data type",
-    "optimizer": r"less state", "foreach": r"foreach=False", "expandable": r"expandable_segments", "cache_clear": r"cache_clear|maxsize",
+    "optimizer": r"less state", "foreach": r"foreach=False", "expandable": r"expandable_segments", "order": r"largest (tensors )?first", "cache_clear": r"cache_clear|maxsize",
     "except": r"except block|clear_frames|text of the exception", "cycle": r"break the cycle|gc\.collect|weakref",
     "request": r"check the (requested )?(size|shape)", "others": r"another GPU", "fraction": r"memory_fraction", "autocast": r"autocast",
 }  # fmt: skip
-SETTINGS = {"expandable": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}}
 SCORES = ("right", "partly", "silent", "misleading")
 
 
@@ -93,7 +92,7 @@ class Judge:
         capture.unlink(missing_ok=True)
         named = {
             "GPUMEM_OUTPUT": str(capture), "GPUMEM_QUIET": "1",
-            "PYTHONPATH": str(harness.WORKLOADS / "planted"), "MARKS": str(marks), "PYTORCH_CUDA_ALLOC_CONF": None,
+            "PYTHONPATH": str(harness.WORKLOADS / "planted"), "MARKS": str(marks),
             "GPUMEM_SIM_OTHER_BYTES": "0", "PYTHONDONTWRITEBYTECODE": "1", **(env or {}),
         }  # fmt: skip
         return self.forks.run([file], cwd=folder, env=named, memory=f"{card // PAGE * 2}MiB", check=False)
@@ -111,19 +110,22 @@ class Judge:
             raise AssertionError(f"{folder}: {len(marks)} marks, {program.rounds} rounds")
         before, after = marks[program.rounds], marks[program.rounds + 1]
         first = next(iter(program.fixes))
-        if first in SETTINGS:
+        if first in ("expandable", "order"):
             least, most = before.reserved, after.reserved
         else:
             least, most = before.reserved, after.allocated
-        if program.fixes[first] and first != "fraction" and not program.is_correct:
+        if program.fixes[first] and first not in ("fraction", "expandable", "order") and not program.is_correct:
             fixed = self.marks(folder, program.text(first), program.rounds + 4)[-1]
+            if after.allocated - fixed.allocated < after.allocated * program.share:
+                raise Unplanted(f"only {(after.allocated - fixed.allocated) >> 20} of {after.allocated >> 20} MiB are of the fault")
             least = max(least, fixed.reserved)
             if least >= most:
                 least = max(before.allocated, fixed.allocated)
         if least + 4 * MIB > most:
             raise Unplanted(f"{least >> 20} MiB are enough with the fix, {most >> 20} MiB without")
         pool = least + int((most - least) * program.part)
-        return int((marks[-1].besides + pool) / program.fraction)
+        # The share counts what PyTorch reserves.
+        return marks[-1].besides + pool if program.fraction == 1 else int(pool / program.fraction)
 
     def judge(self, name: str, seed: int, folder: Path, advice: bool) -> Judged:
         """The score of one program."""
@@ -150,7 +152,7 @@ class Judge:
 
     def fixed(self, folder: Path, program: Program, fix: str, card: int, others: int) -> int:
         """The exit code of a program with a fix, on the same card."""
-        env = {"GPUMEM_SIM_OTHER_BYTES": "0" if fix == "others" else str(others), **SETTINGS.get(fix, {})}
+        env = {"GPUMEM_SIM_OTHER_BYTES": "0" if fix == "others" else str(others)}
         return self.run(folder, program.text(fix), card + others, env, marks=program.rounds + 4).returncode
 
 
@@ -194,7 +196,7 @@ def corpus(python: Path, count: int, seed: int, folder: Path, advice: bool, kind
     def one(number: int) -> Optional[Judged]:
         name = kinds[number % len(kinds)]
         # A program that is planted wrongly is replaced by the kind's next one.
-        for attempt in range(3):
+        for attempt in range(6):
             judge = judges.get()
             at = seed + number // len(kinds) + 1000 * attempt
             try:

@@ -51,8 +51,7 @@ def autocast_casts(rng: Random) -> Program:
     of = Sizes(of.rows * 2, of.dim, of.layers)
     work = TRAIN.replace("out = net(x)\n", 'with torch.autocast("cuda", dtype=torch.bfloat16):\n    out = net(x)\n').replace("(out,", "(out.float(),")
     source = placed(rng, f"net = Net().cuda()\n{optimizer(rng)}", of.batch, work, definitions=net(rng, of))
-    never = KEEPS | frozenset(["autocast"])
-    return Program(source, ACTIVATIONS, frozenset(["largest"]), (), {"batch": smaller(of)}, never, part=0.6)
+    return Program(source, ACTIVATIONS, frozenset(["largest"]), (), {"batch": smaller(of)}, KEEPS, part=0.6)
 
 
 @kind
@@ -62,7 +61,7 @@ def weights_too_large(rng: Random) -> Program:
     model = f"""class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear({of.dim}, {of.dim}) for _ in range({of.layers}))
+        self.layers = nn.ModuleList(nn.Linear({of.dim}, {of.dim}) for _ in range({of.layers})){CULPRIT}
     def forward(self, x):
         for layer in self.layers:
             x = layer(x).relu()
@@ -85,7 +84,7 @@ def optimizer_state(rng: Random) -> Program:
     """The first step of an optimizer does not fit."""
     of = Sizes(64, 2048, rng.choice([4, 8]))
     make = "opt = torch.optim." + rng.choice(["Adam(net.parameters())", "AdamW(net.parameters(), 1e-4)", "Adam(net.parameters(), foreach=False)"])
-    source = placed(rng, f"net = Net().cuda()\n{make}\n", of.batch, TRAIN, definitions=net(rng, of))
+    source = placed(rng, f"net = Net().cuda()\n{make}\n", of.batch, TRAIN, definitions=net(rng, of, is_deep=True))
     fixes = {"optimizer": [(make, "opt = torch.optim.SGD(net.parameters(), 0.1, foreach=False)")]}
     return Program(
         source, frozenset(["optimizer_state"]), frozenset(["model", "copies"]), (), fixes, KEEPS | frozenset(["batch"]),
@@ -98,9 +97,9 @@ def foreach_temporaries(rng: Random) -> Program:
     """A foreach optimizer makes temporaries of all parameters at once."""
     of = Sizes(64, 2048, rng.choice([6, 8]))
     make = rng.choice(["opt = torch.optim.Adam(net.parameters(), foreach=True)", "opt = torch.optim.AdamW(net.parameters(), foreach=True)"])
-    source = placed(rng, f"net = Net().cuda()\n{make}\n", of.batch, TRAIN, definitions=net(rng, of))
+    source = placed(rng, f"net = Net().cuda()\n{make}\n", of.batch, TRAIN, definitions=net(rng, of, is_deep=True))
     fixes = {"foreach": [("foreach=True", "foreach=False")], "optimizer": [(make, "opt = torch.optim.SGD(net.parameters(), 0.1, foreach=False)")]}
-    return Program(source, frozenset(["optimizer_state"]), frozenset(["model"]), (), fixes, KEEPS | frozenset(["batch"]))
+    return Program(source, frozenset(["optimizer_state"]), frozenset(["model"]), (), fixes, KEEPS | frozenset(["batch"]), 1, share=0.05)
 
 
 @kind
@@ -110,7 +109,7 @@ def second_model(rng: Random) -> Program:
     many = rng.choice([1, 2])
     copies = "".join(f"{name} = copy.deepcopy(net){CULPRIT}\n" for name in ("teacher", "reference")[:many])
     setup = f"net = Net().cuda()\n{copies}opt = torch.optim.SGD(net.parameters(), 0.1)\n"
-    source = placed(rng, setup, of.batch, TRAIN, definitions=net(rng, of), keepers=("teacher", "reference")[:many])
+    source = placed(rng, setup, of.batch, TRAIN, definitions=net(rng, of, is_deep=True), keepers=("teacher", "reference")[:many])
     drop = [(f"{name} = copy.deepcopy(", f"{name} = id(") for name in ("teacher", "reference")[:many]]
     return Program(
         source, frozenset(["copies", "model"]), frozenset(["largest", "held"]), (),
@@ -125,8 +124,9 @@ def checkpoint_on_card(rng: Random) -> Program:
     of = Sizes(64, 2048, rng.choice([4, 6]))
     name = rng.choice(["state", "checkpoint", "saved"])
     load = f'{name} = torch.load("weights.pt", map_location="cuda"){CULPRIT}'
-    setup = f"net = Net().cuda()\n{load}\nnet.load_state_dict({name})\nopt = torch.optim.Adam(net.parameters(), foreach=False)\n"
-    definitions = net(rng, of) + 'torch.save(Net().state_dict(), "weights.pt")\n'
+    step = rng.choice(["SGD", "Adam"])
+    setup = f"net = Net().cuda()\n{load}\nnet.load_state_dict({name})\nopt = torch.optim.{step}(net.parameters(), foreach=False)\n"
+    definitions = net(rng, of, is_deep=True) + 'torch.save(Net().state_dict(), "weights.pt")\n'
     source = placed(rng, setup, of.batch, TRAIN, definitions=definitions, keepers=[name])
     fixes = {"drop": [(load.removesuffix(CULPRIT), load.removesuffix(CULPRIT).replace("cuda", "cpu"))],
              "host": [('map_location="cuda"', 'map_location="cpu"')]}  # fmt: skip
@@ -162,7 +162,7 @@ def validation_with_gradients(rng: Random) -> Program:
 # a round
 for step in range(3):
     x = torch.randn({of.rows} * 8, {of.dim}, device="cuda")
-    out = net(x){CULPRIT}
+    out = net(x)
     print(out.argmax(-1).float().mean().item())
 """
     fixes = {"batch": [(f"torch.randn({of.rows} * 8,", f"torch.randn({of.rows},")], "no_grad": [("net.eval()", "torch.set_grad_enabled(False)")]}
@@ -181,18 +181,18 @@ def copies_of_logits(rng: Random) -> Program:
         super().__init__()
         self.up, self.head = nn.Linear(256, 256), nn.Linear(256, {vocabulary})
     def forward(self, x):
-        return self.head(self.up(x).relu())
+        return self.head(self.up(x).relu()){CULPRIT}
 """
     loss = rng.choice([
-        "logp = out.float().log_softmax(-1)\nloss = -(logp.exp() * logp).sum(-1).mean()\n",
-        "probs = (out / 0.7).softmax(-1)\nloss = -(probs * probs.log()).sum(-1).mean()\n",
-        "loss = F.cross_entropy(out.float() * 1.1, torch.zeros(len(x), dtype=torch.long, device='cuda')) + out.logsumexp(-1).square().mean()\n",
+        f"logp = out.float().log_softmax(-1){CULPRIT}\nloss = -(logp.exp() * logp).sum(-1).mean(){CULPRIT}\n",
+        f"probs = (out / 0.7).softmax(-1){CULPRIT}\nloss = -(probs * probs.log()).sum(-1).mean(){CULPRIT}\n",
+        f"loss = F.cross_entropy(out.float() * 1.1, torch.zeros(len(x), dtype=torch.long, device='cuda')){CULPRIT}\n",
     ])  # fmt: skip
     work = f"out = net(x)\n{loss}opt.zero_grad()\nloss.backward()\nopt.step()\n"
     setup = f"net = Net().cuda()\n{optimizer(rng)}"
     source = placed(rng, setup, f'torch.randn({rows}, 256, device="cuda")', work, definitions=model)
     fixes = {"batch": [(f"torch.randn({rows},", f"torch.randn({rows} // 8,")]}
-    return Program(source, ACTIVATIONS, frozenset(["largest", "large_request"]), (), fixes, KEEPS, part=rng.choice([0.5, 0.8]))
+    return Program(source, ACTIVATIONS | {"largest"}, frozenset(["large_request"]), (), fixes, KEEPS, part=rng.choice([0.5, 0.8]))
 
 
 @kind
@@ -213,7 +213,7 @@ def wrong_shape(rng: Random) -> Program:
 """
     fixes = {"request": [("net(x) if", "net(x).squeeze(1) if")], "batch": [(f"randn({rows},", f"randn({rows} // 64,")]}
     return Program(
-        HEAD + model + body, frozenset(["too_large", "large_request"]), frozenset(["alike", "activations", "new"]), (), fixes, KEEPS, after, 0.2,
+        HEAD + model + body, frozenset(["too_large", "large_request", "largest"]), frozenset(["alike", "activations", "new"]), (), fixes, KEEPS, after, 0.2,
     )  # fmt: skip
 
 
@@ -228,16 +228,18 @@ def pairs(rng: Random) -> Program:
 print(distances(rows[:64]).shape)
 print(distances(rows).shape)
 """
-    fixes = {"batch": [(f"torch.randn({rows},", f"torch.randn({rows} // 16,")]}
+    smaller_one = [(f"torch.randn({rows},", f"torch.randn({rows} // 16,")]
     return Program(
-        HEAD + body, frozenset(["large_request", "too_large"]), frozenset(["alike", "largest"]), (), fixes, frozenset(["clone", "no_grad"]), 1, 0.3,
+        HEAD + body, frozenset(["large_request", "too_large"]), frozenset(["alike", "largest"]), (), {"batch": smaller_one, "request": smaller_one},
+        frozenset(["clone", "no_grad"]), 1, 0.3,
     )  # fmt: skip
 
 
 @kind
 def fragmented(rng: Random) -> Program:
-    """Of many blocks every second one is freed, and the next request is larger than any gap."""
-    size, many = rng.choice([21, 33, 47]), rng.choice([24, 40])
+    """Of many small blocks every second one is freed, and the next request is larger than any gap."""
+    size, many = rng.choice([6, 7, 9]), rng.choice([60, 90])
+    large = f'large = torch.empty({size * (many // 3)} * MIB, dtype=torch.uint8, device="cuda")\n'
     body = f"""MIB = 1 << 20
 def buffers(count):
     return [torch.empty({size} * MIB, dtype=torch.uint8, device="cuda") for _ in range(count)]
@@ -245,34 +247,30 @@ halves = buffers({many})
 kept = halves[::2]
 del halves
 # a round
-large = torch.empty({size * (many // 3)} * MIB, dtype=torch.uint8, device="cuda"){CULPRIT}
-"""
-    fixes = {"expandable": []}
+{large}"""
+    order = [(large, ""), ("halves = buffers", f"{large}halves = buffers")]
     return Program(
-        HEAD + body, frozenset(["fragmentation"]), frozenset(["large_request"]), (), fixes, frozenset(["clone", "no_grad"]), 0, 0.3,
+        HEAD + body, frozenset(["fragmentation"]), frozenset(["large_request"]), (), {"order": order}, frozenset(["clone", "no_grad"]), 0, 0.3,
     )  # fmt: skip
 
 
 @kind
 def fragmented_by_sizes(rng: Random) -> Program:
-    """Batches of many lengths, of which some parts are kept for a while, leave gaps."""
-    body = f"""import random
-order = random.Random({rng.randrange(1000)})
-window = []
-MIB = 1 << 20
-for step in range(60):
-    piece = torch.empty(order.randrange(21, 90) * MIB, dtype=torch.uint8, device="cuda")
-    window.append(piece)
-    if len(window) > 6:
-        window.pop(order.randrange(len(window) - 1))
-del piece
-for step in range(3):
-    window.pop(0)
+    """Each batch is larger than the one before, and a part of its memory is used for a result that stays."""
+    first, more, many = rng.choice([200, 300]), rng.choice([50, 80]), rng.choice([4, 6])
+    body = f"""MIB = 1 << 20
+results = []
+for step in range({many}):
+    batch = torch.empty(({first} + step * {more}) * MIB, dtype=torch.uint8, device="cuda")
+    del batch
+    results.append(torch.empty(24 * MIB, dtype=torch.uint8, device="cuda"))
 # a round
-large = torch.empty(300 * MIB, dtype=torch.uint8, device="cuda"){CULPRIT}
+batch = torch.empty({first + many * more} * MIB, dtype=torch.uint8, device="cuda")
 """
+    expandable = [("import torch.utils", "torch.cuda.memory._set_allocator_settings('expandable_segments:True')\nimport torch.utils")]
     return Program(
-        HEAD + body, frozenset(["fragmentation"]), frozenset(["large_request"]), (), {"expandable": []}, frozenset(["clone", "no_grad"]), 0, 0.2,
+        HEAD + body, frozenset(["fragmentation"]), frozenset(["large_request"]), (), {"expandable": expandable}, frozenset(["clone", "no_grad"]),
+        0, 0.2,
     )  # fmt: skip
 
 

@@ -57,7 +57,7 @@ def outputs_detached(rng: Random) -> Program:
 @kind
 def gradients_kept(rng: Random) -> Program:
     """A training stores copies of its gradients."""
-    of, count = Sizes(256, 2048, 3), rounds(rng)
+    of, count = Sizes(256, 2048, 3), rng.choice([2, 4, 19])
     value = rng.choice(["[p.grad.clone() for p in net.parameters()]", "torch.cat([p.grad.flatten() for p in net.parameters()])"])
     work = TRAIN + f"norms.append({value}){CULPRIT}\n"
     source = placed(
@@ -138,7 +138,7 @@ for step in range(1000):
 @kind
 def grown_by_cat(rng: Random) -> Program:
     """A tensor is extended by torch.cat in each step, as a cache of keys and values is."""
-    of, count = sizes(rng), rng.choice([3, 4, 8, 19])
+    of, count = sizes(rng), rng.choice([6, 9, 19])
     name = rng.choice(["keys", "past", "all_rows"])
     of = Sizes(of.rows // 2, of.dim, of.layers)
     form = rng.choice([f"{name} = torch.cat([{name}, x]){CULPRIT}\n", f"{name} = torch.cat(({name}, x), 0){CULPRIT}\n"])
@@ -202,7 +202,7 @@ for request in range(1000):
     thread.join()
 """
     fixes = {"drop": [("log.append(x)", "log.append(0)")], "host": [("log.append(x)", "log.append(x.cpu())")]}
-    return Program(HEAD + net(rng, of) + body, TENSORS | previous(count), NEAR, ("log",), fixes, NO_GRAPH, count)
+    return Program(HEAD + net(rng, of) + body, TENSORS | {"held"} | previous(count), NEAR, ("log",), fixes, NO_GRAPH, count)
 
 
 @kind
@@ -316,7 +316,7 @@ def cycles(rng: Random) -> Program:
 @kind
 def list_built(rng: Random) -> Program:
     """A list of all outputs is made at once."""
-    of, count = sizes(rng), rng.choice([2, 4, 10])
+    of, count = sizes(rng), rng.choice([3, 6, 12])
     body = f"""net = Net().cuda().eval()
 def run(step):
     # a round
@@ -347,11 +347,11 @@ def two_keepers(rng: Random) -> Program:
 
 
 def models(rng: Random, body: str, fixes, keepers=("models",), count=None, causes=frozenset(["earlier_models"])) -> Program:
-    of = Sizes(128, 1024, rng.choice([4, 6]))
+    of = Sizes(128, 2048, rng.choice([4, 6]))
     text = body.format(train=indented(f"x = {of.batch}\n" + TRAIN, 2))
     return Program(
-        HEAD + net(rng, of) + text, causes, frozenset(["copies", "kept_tensors", "previous_round", "held"]), keepers, fixes,
-        NO_GRAPH, rounds(rng) if count is None else count,
+        HEAD + net(rng, of, is_deep=True) + text, causes, frozenset(["copies", "kept_tensors", "previous_round", "held"]), keepers, fixes,
+        NO_GRAPH, rng.choice([2, 4, 19]) if count is None else count,
     )  # fmt: skip
 
 
