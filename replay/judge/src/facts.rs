@@ -6,7 +6,7 @@ use gpumem_capture::{CodeId, Level, PlacementId, ProcessKey, PyFrame, StackId};
 use gpumem_replay::attribution::{Line, Owner, owner};
 use gpumem_replay::{Block, Category, Figure, Replay, StackKey};
 
-use collect::{alike, copies, largest, live, longer, new, outside, parts, request, total};
+use collect::{alike, copies, larger, largest, live, longer, new, outside, parts, request, total};
 
 use crate::cache::Cache;
 use crate::follow::{After, Card, Follow, cache_now};
@@ -78,6 +78,19 @@ pub struct Longer {
     pub rise: (u64, u64),
 }
 
+/// A line whose newest tensor is larger than all before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Larger {
+    /// The line.
+    pub owner: Owner,
+    /// The bytes of the tensor, and of the largest one before.
+    pub bytes: u64,
+    /// See `bytes`.
+    pub before: u64,
+    /// How many it had allocated.
+    pub allocations: u64,
+}
+
 /// Tensors of the request's size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alike {
@@ -146,6 +159,8 @@ pub struct Facts {
     pub kept: Vec<Kept>,
     /// The line whose tensor becomes larger, if it is the largest such.
     pub longer: Option<Longer>,
+    /// The line of the largest tensor, if that was the first of its size.
+    pub larger: Option<Larger>,
     /// Tensors of the request's size.
     pub alike: Option<Alike>,
     /// Lines that allocated for the first time in the newest two rounds of a loop, and that loop's round.
@@ -233,6 +248,7 @@ impl Facts {
             outside: outside(replay, follow),
             kept: kept(replay, follow, &path, &live),
             longer: longer(replay, follow, &live),
+            larger: larger(replay, follow, &live),
             alike: alike(replay, follow, &live),
             new: new(replay, follow, &path, &live),
             copies: copies(replay, follow, &all_parts, &live),

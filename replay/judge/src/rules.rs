@@ -6,7 +6,6 @@ mod held;
 use std::collections::BTreeMap;
 
 use gpumem_capture::Level;
-use gpumem_replay::attribution::Owner;
 use gpumem_replay::{Category, Figure};
 
 use crate::facts::{Facts, whole_pages};
@@ -35,6 +34,7 @@ pub fn judge(facts: &Facts) -> Verdict {
         earlier_rounds,
         unusable,
         large_request,
+        larger,
         held::by_one_object,
         new,
         alike,
@@ -75,10 +75,7 @@ fn of_the_system(facts: &Facts) -> Option<Verdict> {
         return follows(Kind::Host, request.bytes);
     }
     if facts.card.total.is_some_and(|total| request.bytes > total) {
-        return Some(Verdict {
-            line: Some(request.owner.clone()).filter(|owner| matches!(owner, Owner::Line(..))),
-            ..verdict(Kind::TooLarge, Certainty::Follows, request.bytes)
-        });
+        return follows(Kind::TooLarge, request.bytes);
     }
     let (free, need) = (facts.card.free()?, facts.needed());
     let others = facts.card.others();
@@ -178,11 +175,13 @@ fn strongest(facts: &Facts) -> Option<usize> {
             || (would_do && notable(kept.figure.bytes, facts.live, GREW))
             || (in_container && notable(kept.figure.bytes, facts.live, LEFT))
     };
+    let is_bound_again = |kept: &Kept| kept.is_until_request && !held::is_in_container(facts, kept);
     // A backward that runs uses the graph of these rounds.
     let is_in_use =
         |kept: &Kept| facts.request.in_backward && kept.with_backward == 0 && !kept.of_models;
     let large = |kept: &Kept| {
-        !kept.is_reset && !is_in_use(kept) && is_cause(kept) && !held::is_being_built(facts, kept)
+        let may = !kept.is_reset && !is_in_use(kept) && !is_bound_again(kept);
+        may && is_cause(kept) && !held::is_being_built(facts, kept)
     };
     let grows = |kept: &Kept| kept.is_growth || kept.of_models;
     let is_growth = facts.kept.iter().any(|kept| large(kept) && grows(kept));
@@ -282,6 +281,17 @@ fn large_request(facts: &Facts) -> Option<Verdict> {
     })
 }
 
+/// A tensor much larger than any of its line before: a batch that is larger than all others.
+fn larger(facts: &Facts) -> Option<Verdict> {
+    let larger = facts.larger.as_ref()?;
+    let is_large = larger.allocations >= 4 && larger.bytes / TIMES >= larger.before;
+    (is_large && notable(larger.bytes, facts.live, LEFT)).then(|| Verdict {
+        blocks: 1,
+        line: Some(larger.owner.clone()),
+        ..verdict(Kind::LargeRequest, Certainty::Follows, larger.bytes)
+    })
+}
+
 /// Lines that earlier rounds did not have.
 fn new(facts: &Facts) -> Option<Verdict> {
     let new = facts.new.as_ref()?;
@@ -324,7 +334,7 @@ fn largest(facts: &Facts) -> Option<Verdict> {
     let state = parts
         .get(&Category::OptimizerState)
         .map_or(0, |of| of.bytes);
-    if let Some(verdict) = copies(facts, state) {
+    if let Some(verdict) = held::copies(facts, state) {
         return Some(verdict);
     }
     let (kind, category) = match category {
@@ -349,23 +359,6 @@ fn largest(facts: &Facts) -> Option<Verdict> {
         Kind::Model => held::models(facts, verdict),
         _ => verdict,
     })
-}
-
-/// Lines that hold the same amount, if that is much, and more than an optimizer's `state`. Of what the walk shows to be a copy
-/// beside a model, less is enough.
-fn copies(facts: &Facts, state: u64) -> Option<Verdict> {
-    let copied: u64 = facts.copies.iter().map(|of| of.figure.bytes).sum();
-    let verdict = Verdict {
-        line: facts.copies.first().map(|of| of.owner.clone()),
-        blocks: facts.copies.iter().map(|of| of.figure.blocks).sum(),
-        ..verdict(Kind::Copies, Certainty::Likely, copied)
-    };
-    let verdict = held::of_copies(facts, verdict);
-    let counts = match held::has_copy(facts, &verdict) {
-        true => notable(copied, facts.live, NOTABLE),
-        false => notable(copied, facts.live, 40) && copied > state,
-    };
-    counts.then_some(verdict)
 }
 
 /// The line with most memory, in all categories.

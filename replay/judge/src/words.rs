@@ -89,12 +89,8 @@ impl Text<'_> {
                     false => "the card",
                 };
                 format!(
-                    "the request alone is larger than {card}: {request} of {}{}",
-                    self.total(),
-                    self.verdict
-                        .line
-                        .as_ref()
-                        .map_or_else(String::new, |line| format!(", at {}", self.at(Some(line))))
+                    "the request alone is larger than {card}: {request} of {}",
+                    self.total()
                 )
             }
             Kind::OtherProcesses => {
@@ -137,6 +133,18 @@ impl Text<'_> {
             Kind::Cached => format!(
                 "{size} is reserved but unallocated in PyTorch's cache; this request needs memory outside of the cache"
             ),
+            Kind::LargeRequest if self.verdict.blocks == 1 => {
+                let before = facts.larger.as_ref();
+                format!(
+                    "{line} allocated {size}; the largest of its {} before was {}",
+                    many(
+                        before.map_or(0, |of| of.allocations - 1),
+                        "allocation",
+                        "allocations"
+                    ),
+                    bytes(before.map_or(0, |of| of.before))
+                )
+            }
             Kind::LargeRequest if facts.request.allocations_before == 0 => format!(
                 "{line} requests {request} at once, more than all that is live ({})",
                 bytes(facts.live)

@@ -21,7 +21,7 @@ def batch_too_large(rng: Random) -> Program:
     of = Sizes(of.rows * 2, of.dim, of.layers)
     work = rng.choice([TRAIN, TRAIN.replace("opt.zero_grad()\nloss.backward()\n", "opt.zero_grad(set_to_none=True)\nloss.backward()\n")])
     source = placed(rng, f"net = Net().cuda()\n{optimizer(rng)}", of.batch, work, definitions=net(rng, of))
-    return Program(source, ACTIVATIONS, frozenset(["largest"]), (), {"batch": smaller(of)}, KEEPS, part=rng.choice([0.3, 0.6, 0.8]))
+    return Program(source, ACTIVATIONS | {"largest"}, frozenset(), (), {"batch": smaller(of)}, KEEPS, part=rng.choice([0.3, 0.6, 0.8]))
 
 
 @kind
@@ -95,11 +95,11 @@ def optimizer_state(rng: Random) -> Program:
 @kind
 def foreach_temporaries(rng: Random) -> Program:
     """A foreach optimizer makes temporaries of all parameters at once."""
-    of = Sizes(64, 2048, rng.choice([6, 8]))
+    of = Sizes(64, 2048, rng.choice([10, 14]))
     make = rng.choice(["opt = torch.optim.Adam(net.parameters(), foreach=True)", "opt = torch.optim.AdamW(net.parameters(), foreach=True)"])
     source = placed(rng, f"net = Net().cuda()\n{make}\n", of.batch, TRAIN, definitions=net(rng, of, is_deep=True))
     fixes = {"foreach": [("foreach=True", "foreach=False")], "optimizer": [(make, "opt = torch.optim.SGD(net.parameters(), 0.1, foreach=False)")]}
-    return Program(source, frozenset(["optimizer_state"]), frozenset(["model"]), (), fixes, KEEPS | frozenset(["batch"]), 1, share=0.05)
+    return Program(source, frozenset(["optimizer_state"]), frozenset(["model"]), (), fixes, KEEPS | frozenset(["batch"]), share=0.05)
 
 
 @kind
@@ -239,7 +239,6 @@ print(distances(rows).shape)
 def fragmented(rng: Random) -> Program:
     """Of many small blocks every second one is freed, and the next request is larger than any gap."""
     size, many = rng.choice([6, 7, 9]), rng.choice([60, 90])
-    large = f'large = torch.empty({size * (many // 3)} * MIB, dtype=torch.uint8, device="cuda")\n'
     body = f"""MIB = 1 << 20
 def buffers(count):
     return [torch.empty({size} * MIB, dtype=torch.uint8, device="cuda") for _ in range(count)]
@@ -247,30 +246,11 @@ halves = buffers({many})
 kept = halves[::2]
 del halves
 # a round
-{large}"""
-    order = [(large, ""), ("halves = buffers", f"{large}halves = buffers")]
+large = torch.empty({size * (many // 3)} * MIB, dtype=torch.uint8, device="cuda")
+"""
+    order = [("kept = halves[::2]", f"kept = halves[: {many // 2}]")]
     return Program(
         HEAD + body, frozenset(["fragmentation"]), frozenset(["large_request"]), (), {"order": order}, frozenset(["clone", "no_grad"]), 0, 0.3,
-    )  # fmt: skip
-
-
-@kind
-def fragmented_by_sizes(rng: Random) -> Program:
-    """Each batch is larger than the one before, and a part of its memory is used for a result that stays."""
-    first, more, many = rng.choice([200, 300]), rng.choice([50, 80]), rng.choice([4, 6])
-    body = f"""MIB = 1 << 20
-results = []
-for step in range({many}):
-    batch = torch.empty(({first} + step * {more}) * MIB, dtype=torch.uint8, device="cuda")
-    del batch
-    results.append(torch.empty(24 * MIB, dtype=torch.uint8, device="cuda"))
-# a round
-batch = torch.empty({first + many * more} * MIB, dtype=torch.uint8, device="cuda")
-"""
-    expandable = [("import torch.utils", "torch.cuda.memory._set_allocator_settings('expandable_segments:True')\nimport torch.utils")]
-    return Program(
-        HEAD + body, frozenset(["fragmentation"]), frozenset(["large_request"]), (), {"expandable": expandable}, frozenset(["clone", "no_grad"]),
-        0, 0.2,
     )  # fmt: skip
 
 
@@ -288,6 +268,6 @@ def other_processes(rng: Random) -> Program:
 def own_limit(rng: Random) -> Program:
     """The program limits its own share of the card."""
     of = sizes(rng)
-    limit = "torch.cuda.set_per_process_memory_fraction(0.25)\n"
+    limit = "torch.cuda.set_per_process_memory_fraction(0.1)\n"
     source = placed(rng, f"net = Net().cuda()\n{optimizer(rng)}", of.batch, TRAIN, definitions=limit + net(rng, of))
-    return Program(source, frozenset(["own_limit"]), frozenset(), (), {"fraction": [(limit, "")]}, KEEPS, 0, 0.5, fraction=0.25)
+    return Program(source, frozenset(["own_limit"]), frozenset(), (), {"fraction": [(limit, "")]}, KEEPS, 0, 0.5, fraction=0.1)

@@ -7,7 +7,7 @@ use gpumem_capture::{EventFlags, Level, StackId};
 use gpumem_replay::attribution::{Owner, PYTORCH_ALLOCATOR, library, owner};
 use gpumem_replay::{Backing, Category, Figure, KeyId, Replay, ThreadPhase};
 
-use super::{Alike, Copied, Live, Longer, New, Outside, Part, Request, line_of};
+use super::{Alike, Copied, Larger, Live, Longer, New, Outside, Part, Request, line_of};
 use crate::follow::Follow;
 use crate::path::Path;
 
@@ -165,6 +165,18 @@ pub(super) fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<
         of.rise = (of.rise.0.min(least), of.rise.1.max(most));
     }
     lines.into_values().max_by_key(|of| of.figure.bytes)
+}
+
+pub(super) fn larger(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<Larger> {
+    let most = live.iter().max_by_key(|of| of.block.bytes)?;
+    let history = follow.history_of(replay, most.block.key);
+    let is_first = history.rises == 1 && history.last == history.largest;
+    is_first.then(|| Larger {
+        owner: line_of(replay, replay.stacks(most.block.key), follow.level),
+        bytes: history.last,
+        before: history.last - history.rise.1,
+        allocations: history.allocations,
+    })
 }
 
 /// The least number of tensors of one size.

@@ -137,8 +137,34 @@ pub(super) fn activations(facts: &Facts, verdict: Verdict) -> Verdict {
     }
 }
 
+/// Lines that hold the same amount, if that is much, and more than an optimizer's `state`. Of what the walk shows to be a copy
+/// beside a model, less is enough.
+pub(super) fn copies(facts: &Facts, state: u64) -> Option<Verdict> {
+    let copied: u64 = facts.copies.iter().map(|of| of.figure.bytes).sum();
+    let verdict = Verdict {
+        line: facts.copies.first().map(|of| of.owner.clone()),
+        blocks: facts.copies.iter().map(|of| of.figure.blocks).sum(),
+        ..verdict(Kind::Copies, Certainty::Likely, copied)
+    };
+    let verdict = of_copies(facts, verdict);
+    // Two variables are two tensors.
+    let is_variable = |of: &Holder| of.kind == HolderKind::Object && of.is_variable();
+    let mut holders = verdict
+        .holders
+        .iter()
+        .filter_map(|at| all_of(facts).get(*at));
+    if !verdict.holders.is_empty() && holders.all(is_variable) {
+        return None;
+    }
+    let counts = match has_copy(facts, &verdict) {
+        true => notable(copied, facts.live, NOTABLE),
+        false => notable(copied, facts.live, 40) && copied > state,
+    };
+    counts.then_some(verdict)
+}
+
 /// Copies, with what the walk names: parameters of modules, and other objects that have as much, which come first.
-pub(super) fn of_copies(facts: &Facts, verdict: Verdict) -> Verdict {
+fn of_copies(facts: &Facts, verdict: Verdict) -> Verdict {
     let Some(all) = &facts.holders else {
         return verdict;
     };
@@ -165,8 +191,8 @@ pub(super) fn of_copies(facts: &Facts, verdict: Verdict) -> Verdict {
 }
 
 /// Whether what a verdict is about are parameters and a container with as much.
-pub(super) fn has_copy(facts: &Facts, verdict: &Verdict) -> bool {
-    let all = facts.holders.as_ref().map_or(&[][..], |of| &of.all);
+fn has_copy(facts: &Facts, verdict: &Verdict) -> bool {
+    let all = all_of(facts);
     let holders = || verdict.holders.iter().filter_map(|at| all.get(*at));
     holders().any(|of| of.kind == HolderKind::Parameters)
         && holders().any(|of| of.kind == HolderKind::Object && of.text.ends_with(']'))
@@ -191,6 +217,10 @@ pub(super) fn models(facts: &Facts, verdict: Verdict) -> Verdict {
         },
         false => verdict,
     }
+}
+
+fn all_of(facts: &Facts) -> &[Holder] {
+    facts.holders.as_ref().map_or(&[], |of| &of.all)
 }
 
 /// Whether a container or an attribute of the program has what earlier rounds hold.

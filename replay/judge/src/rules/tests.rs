@@ -3,7 +3,7 @@ use gpumem_replay::{Reading, StackKey};
 
 use super::*;
 use crate::cache::{Cache, Free};
-use crate::facts::{Part, Request};
+use crate::facts::{Larger, Part, Request};
 use crate::follow::{After, Card};
 use crate::kept::KeptLine;
 
@@ -47,6 +47,7 @@ fn facts() -> Facts {
         outside: Vec::new(),
         kept: Vec::new(),
         longer: None,
+        larger: None,
         alike: None,
         new: None,
         copies: Vec::new(),
@@ -86,6 +87,7 @@ fn kept(bytes: u64) -> Kept {
         is_graph: false,
         was_consumed: false,
         is_no_grad: false,
+        is_until_request: false,
         is_reset: false,
         last: None,
     }
@@ -224,6 +226,27 @@ fn a_request_of_an_unusual_size_is_a_cause() {
     assert_eq!(kind(&of), Kind::LargeRequest);
     of.request.largest_before = Some(4 * GIB);
     assert_eq!(kind(&of), Kind::Activations);
+}
+
+#[test]
+fn a_batch_that_is_larger_than_all_before_is_a_cause() {
+    let mut of = facts();
+    let mut judged = |before, allocations| {
+        of.larger = Some(Larger {
+            owner: Owner::Unknown,
+            bytes: 4 * GIB,
+            before,
+            allocations,
+        });
+        kind(&of)
+    };
+    assert_eq!(judged(GIB, 9), Kind::LargeRequest);
+    assert_eq!(judged(3 * GIB, 9), Kind::Activations, "not much larger");
+    assert_eq!(
+        judged(GIB, 2),
+        Kind::Activations,
+        "little is known of the line"
+    );
 }
 
 #[test]

@@ -135,7 +135,7 @@ impl Text<'_> {
     fn advice_of_fragmentation(&self) -> String {
         let settings = self.facts.settings.as_deref().unwrap_or_default();
         let largest = self.facts.cache.as_ref().map_or(0, |of| of.usable.largest);
-        let order = "allocate the largest tensors first, or fewer different sizes";
+        let order = "allocate the largest tensors first, and together what is freed together";
         match settings.contains("expandable_segments:True") {
             true => order.into(),
             false if largest < EXPANDABLE_PAGE => format!(
