@@ -273,8 +273,12 @@ pub(super) fn copies(
         ) && part.figure.bytes >= 1 << 20
     };
     let all: Vec<&Part> = parts.iter().filter(can).collect();
+    // Of two tensors of one size that are no parameters, one is not a copy of the other.
+    let is_model = |part: &Part| part.category == Category::Parameter;
     let is_same = |a: &Part, b: &Part| {
-        a.owner != b.owner && a.figure.bytes.abs_diff(b.figure.bytes) <= b.figure.bytes / 64
+        (is_model(a) || is_model(b))
+            && a.owner != b.owner
+            && a.figure.bytes.abs_diff(b.figure.bytes) <= b.figure.bytes / 64
     };
     let has_twin = |part: &&&Part| all.iter().any(|other| is_same(part, other));
     let twins = all.iter().filter(has_twin);

@@ -181,11 +181,7 @@ fn of_copies(facts: &Facts, verdict: Verdict) -> Verdict {
     holders.sort_by_key(kind);
     let is_own = |at: &usize| all.all.get(*at).is_some_and(|of| of.is_own);
     match holders.len() > 1 && holders.iter().all(is_own) {
-        true => Verdict {
-            certainty: Certainty::Proven,
-            holders,
-            ..verdict
-        },
+        true => Verdict { holders, ..verdict },
         false => verdict,
     }
 }

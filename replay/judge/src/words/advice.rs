@@ -122,8 +122,8 @@ impl Text<'_> {
     }
 
     fn advice_of_copies(&self) -> String {
-        let other = self.holder().filter(|of| of.kind == HolderKind::Object);
-        match other {
+        let container = |of: &&Holder| of.kind == HolderKind::Object && !of.is_variable();
+        match self.holder().filter(container) {
             Some(holder) => format!(
                 "del {} when it is no longer needed, or keep it on the host: torch.load(…, map_location=\"cpu\"), .cpu()",
                 holder.name()
