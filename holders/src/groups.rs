@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
-
 use crate::collect::{Best, Block, Group, How, collect};
 use crate::freed::{Kept, Releases};
 use crate::heap::Id;
 use crate::limits::{Cut, Limits};
-use crate::object::{Object, bases, full_name, kind};
 use crate::path::Paths;
 use crate::result::{Holder, Holders, Kind};
 use crate::roots::{Root, What};
 use crate::search::{From, Search, rank};
+use crate::shared;
 use crate::tensors::{Memory, Tensors};
 use crate::text::with_numbers;
 
@@ -22,21 +20,20 @@ const CHECKED: usize = 6;
 /// The maximum number of blocks whose holder is listed.
 const BLOCKS: usize = 256;
 
-/// Groups the blocks of all tensors.
+/// Groups the blocks of all tensors, whose objects are `all`.
 pub(crate) fn group(
     mut paths: Paths<'_>,
     kept: &Kept<'_>,
     search: &Search,
-    tensors: &mut dyn Tensors,
+    (tensors, all): (&mut dyn Tensors, &[Id]),
     limits: &Limits,
 ) -> Holders {
     let heap = kept.heap;
     let mut result = Holders::default();
     let mut blocks: BTreeMap<u64, Block> = BTreeMap::new();
     let mut graphs = Vec::new();
-    let all = of_tensors(kept, tensors);
     let mut gradients = Vec::new();
-    for (count, number) in all.into_iter().enumerate() {
+    for (count, number) in all.iter().copied().enumerate() {
         if count % 256 == 0 && limits.is_over() {
             result.cut = Some(Cut::Time);
             break;
@@ -63,7 +60,8 @@ pub(crate) fn group(
     }
     for (memory, tensor) in gradients {
         let block = blocks.entry(memory.block).or_default();
-        if block.best.is_none() {
+        // An optimizer that runs has them in lists.
+        if block.best.is_none_or(|best| best.order >= FAR) {
             block.bytes = memory.bytes;
             offer(block, search, tensor, How::Gradient);
         }
@@ -99,7 +97,13 @@ pub(crate) fn group(
             true => frees(group, kept, &blocks, limits),
             false => None,
         };
+        let is_shared = frees.is_some_and(|frees| frees < group.bytes / 2);
+        let also = match is_shared && group.is_own && !limits.is_over() {
+            true => shared::other(group, (&mut paths, kept, search), &blocks),
+            false => None,
+        };
         result.holders.push(Holder {
+            also,
             kind: group.kind,
             text: with_numbers(&group.text, &group.numbers),
             place: group.place(),
@@ -117,20 +121,6 @@ pub(crate) fn group(
         .sort_by_key(|(block, _)| (core::cmp::Reverse(bytes(*block)), *block));
     result.blocks.truncate(BLOCKS);
     result
-}
-
-/// The objects that are tensors.
-fn of_tensors(kept: &Kept<'_>, tensors: &dyn Tensors) -> Vec<Id> {
-    let mut known: FxHashMap<Object, bool> = FxHashMap::default();
-    let mut is_tensor = |class: Object| {
-        let of = |class| tensors.is_tensor(&full_name(class));
-        *known.entry(class).or_insert_with(|| bases(class).any(of))
-    };
-    let objects = (0..).zip(&kept.heap.objects);
-    objects
-        .filter(|(_, object)| is_tensor(kind(**object)))
-        .map(|(number, _)| number)
-        .collect()
 }
 
 /// Keeps the better path.

@@ -16,6 +16,7 @@
 //! | `path`, `contents`, `text` | write a path as Python would |
 //! | `collect`, `groups` | put like paths together |
 //! | `freed` | finds what stays if one object releases the others |
+//! | `shared` | finds another container that has the same tensors |
 //!
 //! # Design constraints
 //! - Only where the calling thread may take the interpreter's lock. The lock is never taken while the interpreter ends,
@@ -43,6 +44,7 @@ mod python;
 mod result;
 mod roots;
 mod search;
+mod shared;
 mod tensors;
 mod text;
 
@@ -98,7 +100,9 @@ fn with_lock(locked: &Locked<'_>, tensors: &mut dyn Tensors, limits: &Limits) ->
     let roots = roots::find(locked, &heap, &frames, &mut codes);
     let outside = Outside::count(locked, &heap, &roots, &frames, &mut codes);
     let given = roots.len();
-    let search = Search::run(locked, &heap, roots, (frames.all.len(), &outside), limits);
+    let all = tensors::objects(&heap, tensors);
+    let known = (frames.all.len(), &outside, &all[..]);
+    let search = Search::run(locked, &heap, roots, known, limits);
     let kept = freed::Kept {
         locked,
         heap: &heap,
@@ -107,7 +111,7 @@ fn with_lock(locked: &Locked<'_>, tensors: &mut dyn Tensors, limits: &Limits) ->
         roots: search.roots.get(..given).unwrap_or_default(),
     };
     let paths = path::Paths::new(locked, &heap, &search, (&frames, codes));
-    let mut holders = groups::group(paths, &kept, &search, tensors, limits);
+    let mut holders = groups::group(paths, &kept, &search, (tensors, &all), limits);
     holders.objects = heap.objects.len();
     holders.references = heap.edges().len();
     Some(holders)

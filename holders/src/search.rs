@@ -1,7 +1,8 @@
 //! The path from a root to each object, and what stays alive if one object releases it.
 //!
 //! Roots have a rank, and all that one rank reaches is searched before the next: a tensor that a list of the program and
-//! a local variable of a library's function both have belongs to the list. Within a rank the shortest path counts.
+//! a local variable of a library's function both have belongs to the list. Within a rank the shortest path counts, but a
+//! list or an object comes before a variable that is the tensor itself: the variable soon has another value.
 //! Optimizers, tracebacks and frames, which refer to nearly everything, come after the program's own roots.
 
 use std::collections::VecDeque;
@@ -26,6 +27,9 @@ pub(crate) enum From {
     Object(Id),
 }
 
+/// Tensors that are variables, and how they were reached.
+type Variables = Vec<(Id, u32)>;
+
 const NOWHERE: u32 = u32::MAX;
 /// Added to the number of a root.
 const ROOT: u32 = 1 << 31;
@@ -39,6 +43,7 @@ pub(crate) struct Search {
     pub(crate) roots: Vec<Root>,
     /// Whether time ran out.
     pub(crate) is_cut: bool,
+    is_tensor: Vec<bool>,
 }
 
 /// From this rank on optimizers, tracebacks and frames are followed.
@@ -64,15 +69,22 @@ impl Search {
         locked: &Locked<'_>,
         heap: &Heap,
         roots: Vec<Root>,
-        (frames, outside): (usize, &Outside),
+        (frames, outside, tensors): (usize, &Outside, &[Id]),
         limits: &Limits,
     ) -> Self {
         let count = heap.objects.len();
+        let mut is_tensor = vec![false; count];
+        for tensor in tensors {
+            if let Some(is_tensor) = is_tensor.get_mut(*tensor as usize) {
+                *is_tensor = true;
+            }
+        }
         let mut search = Self {
             from: vec![NOWHERE; count],
             begins: vec![NOWHERE; count],
             roots,
             is_cut: false,
+            is_tensor,
         };
         search.start_at_given(locked, heap, frames, limits);
         search.start_at_the_rest(heap, outside, limits);
@@ -119,6 +131,14 @@ impl Search {
         }
     }
 
+    /// Whether an object is a tensor.
+    fn is_tensor(&self, object: Id) -> bool {
+        self.is_tensor
+            .get(object as usize)
+            .copied()
+            .unwrap_or(false)
+    }
+
     /// Whether an object is the namespace of a module.
     fn is_namespace(&self, object: Id) -> bool {
         let From::Root(root) = self.from(object) else {
@@ -152,34 +172,48 @@ impl Search {
             rest = after;
             if *rank >= LATE && !later.is_empty() {
                 queue.extend(later.drain(..));
-                self.follow(heap, &mut queue, limits, |_| true);
+                self.follow(heap, &mut queue, limits, (&mut |_| true, None));
             }
-            for (_, number, object) in now {
+            let mut variables = Variables::new();
+            for (rank, number, object) in now {
+                if *rank < LATE && self.is_tensor(*object) {
+                    variables.push((*object, ROOT + *number as u32));
+                    continue;
+                }
                 let is_new = self.reach(*object, ROOT + *number as u32);
                 if is_new || self.from(*object) == From::Root(*number) {
                     queue.push_back(*object);
                 }
             }
             let is_late = *rank >= LATE;
-            self.follow(heap, &mut queue, limits, |number| {
+            let mut may = |number| {
                 let follows = is_late || !kinds.is_late(heap.object(number));
                 if !follows {
                     later.push(number);
                 }
                 follows
-            });
+            };
+            let deferred = (!is_late).then_some(&mut variables);
+            self.follow(heap, &mut queue, limits, (&mut may, deferred));
+            for (object, from) in variables {
+                if self.reach(object, from) {
+                    queue.push_back(object);
+                }
+            }
+            self.follow(heap, &mut queue, limits, (&mut may, None));
         }
         queue.extend(later);
-        self.follow(heap, &mut queue, limits, |_| true);
+        self.follow(heap, &mut queue, limits, (&mut |_| true, None));
     }
 
-    /// Follows the references of what is in the queue, breadth first.
+    /// Follows the references of what is in the queue that `may` be followed, breadth first. Tensors that are variables of
+    /// a namespace are deferred, if there is a list for them.
     fn follow(
         &mut self,
         heap: &Heap,
         queue: &mut VecDeque<Id>,
         limits: &Limits,
-        mut may: impl FnMut(Id) -> bool,
+        (may, mut deferred): (&mut dyn FnMut(Id) -> bool, Option<&mut Variables>),
     ) {
         let mut count = 0u32;
         while let Some(object) = queue.pop_front() {
@@ -192,8 +226,13 @@ impl Search {
             if !may(object) {
                 continue;
             }
+            let has_variables = deferred.is_some() && self.is_namespace(object);
             for &other in heap.references(object) {
-                if self.reach(other, object) {
+                if has_variables && self.is_tensor(other) {
+                    if let Some(deferred) = &mut deferred {
+                        deferred.push((other, object));
+                    }
+                } else if self.reach(other, object) {
                     queue.push_back(other);
                 }
             }
@@ -207,14 +246,14 @@ impl Search {
         for (object, _) in &outside.objects {
             self.start(*object, What::Native, &mut queue);
         }
-        self.follow(heap, &mut queue, limits, |_| true);
+        self.follow(heap, &mut queue, limits, (&mut |_| true, None));
         for object in 0..heap.objects.len() as Id {
             if self.is_cut {
                 return;
             }
             if self.from(object) == From::Nowhere {
                 self.start(object, What::Cycle, &mut queue);
-                self.follow(heap, &mut queue, limits, |_| true);
+                self.follow(heap, &mut queue, limits, (&mut |_| true, None));
             }
         }
     }

@@ -1,5 +1,10 @@
 //! What the caller knows of tensors.
 
+use rustc_hash::FxHashMap;
+
+use crate::heap::{Heap, Id};
+use crate::object::{Object, bases, full_name, kind};
+
 /// A tensor's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
@@ -35,4 +40,18 @@ pub trait Tensors {
     fn graph(&mut self, object: usize) -> Option<Graph>;
     /// The memory that each graph keeps for its backward, without that of nodes that belong to graphs before it.
     fn saved(&mut self, graphs: &[Graph]) -> Vec<Vec<Memory>>;
+}
+
+/// The objects of a heap that are tensors.
+pub(crate) fn objects(heap: &Heap, tensors: &dyn Tensors) -> Vec<Id> {
+    let mut known: FxHashMap<Object, bool> = FxHashMap::default();
+    let mut is_tensor = |class: Object| {
+        let of = |class| tensors.is_tensor(&full_name(class));
+        *known.entry(class).or_insert_with(|| bases(class).any(of))
+    };
+    let objects = (0..).zip(&heap.objects);
+    objects
+        .filter(|(_, object)| is_tensor(kind(**object)))
+        .map(|(number, _)| number)
+        .collect()
 }

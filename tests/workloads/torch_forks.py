@@ -3,12 +3,17 @@
 A line on stdin is a program: {"argv": [FILE, …] or ["-c", TEXT, …], "cwd": …, "env": {…}, "stdout": FILE}; the
 answer is its exit code. stderr stays this process's, because the recorder writes to no other file. Until a program uses CUDA, neither the recorder nor PyTorch has state that a fork would inherit."""
 
+import contextlib
 import json
 import os
 import runpy
 import sys
 
 import torch  # noqa: F401
+
+with contextlib.suppress(ImportError):
+    # The first optimizer imports it, which takes a second.
+    import torch._dynamo  # noqa: F401
 
 
 def prepare(program):

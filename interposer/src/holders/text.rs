@@ -81,8 +81,11 @@ pub(super) fn recorded(holders: &Holders, live: u64) -> String {
         "walk {cut} {us} {objects} {references} {live} {}",
         holders.bytes
     );
-    let mut named = |head: String, text: &str, place: &str| {
+    let mut named = |head: String, text: &str, place: &str, also: Option<&str>| {
         let _ = write!(out, "{head}\ntext {text}\nplace {place}\n");
+        if let Some(also) = also {
+            let _ = writeln!(out, "also {also}");
+        }
     };
     for holder in &holders.holders {
         let (bytes, blocks, kind) = (holder.bytes, holder.blocks, holder.kind.word());
@@ -94,6 +97,7 @@ pub(super) fn recorded(holders: &Holders, live: u64) -> String {
             format!("holder {kind} {whose} {bytes} {blocks} {frees}"),
             &holder.text,
             &holder.place,
+            holder.also.as_deref(),
         );
     }
     for (block, holder) in &holders.blocks {

@@ -6,7 +6,7 @@ use gpumem_capture::{CodeId, Level, PlacementId, ProcessKey, PyFrame, StackId};
 use gpumem_replay::attribution::{Line, Owner, owner};
 use gpumem_replay::{Block, Category, Figure, Replay, StackKey};
 
-use collect::{alike, copies, live, longer, new, outside, parts, request, total};
+use collect::{alike, copies, larger, largest, live, longer, new, outside, parts, request, total};
 
 use crate::cache::Cache;
 use crate::follow::{After, Card, Follow, cache_now};
@@ -79,6 +79,19 @@ pub struct Longer {
     pub rise: (u64, u64),
 }
 
+/// A line whose newest tensor is larger than all before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Larger {
+    /// The line.
+    pub owner: Owner,
+    /// The bytes of the tensor, and of the largest one before.
+    pub bytes: u64,
+    /// See `bytes`.
+    pub before: u64,
+    /// How many it had allocated.
+    pub allocations: u64,
+}
+
 /// Tensors of the request's size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alike {
@@ -88,6 +101,17 @@ pub struct Alike {
     pub figure: Figure,
     /// Their lines, the largest first.
     pub lines: Vec<(Owner, Figure)>,
+}
+
+/// A line that holds as much as another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// The line.
+    pub owner: Owner,
+    /// Its memory.
+    pub figure: Figure,
+    /// Address and bytes of each block.
+    pub(crate) blocks: Vec<(u64, u64)>,
 }
 
 /// Memory of lines that earlier rounds did not have.
@@ -136,12 +160,14 @@ pub struct Facts {
     pub kept: Vec<Kept>,
     /// The line whose tensor becomes larger, if it is the largest such.
     pub longer: Option<Longer>,
+    /// The line of the largest tensor, if that was the first of its size.
+    pub larger: Option<Larger>,
     /// Tensors of the request's size.
     pub alike: Option<Alike>,
     /// Lines that allocated for the first time in the newest two rounds of a loop, and that loop's round.
     pub new: Option<New>,
     /// Lines of which other lines hold the same amount.
-    pub copies: Vec<(Owner, Figure)>,
+    pub copies: Vec<Copied>,
     /// How many handles for other processes the program requested, if that is known.
     pub shared: u64,
     /// Steps that had ended.
@@ -154,6 +180,8 @@ pub struct Facts {
     pub replays: Option<Replays>,
     /// What happened afterwards.
     pub after: After,
+    /// The addresses of the largest live blocks, with their bytes and their lines' indices in `parts`.
+    pub(crate) largest: Vec<(u64, u64, usize)>,
 }
 
 /// The smallest page of the card.
@@ -218,13 +246,15 @@ impl Facts {
                 .fact(ProcessKey::ALLOCATOR_CONF)
                 .filter(|text| !text.is_empty())
                 .map(str::to_owned),
+            largest: largest(replay, follow, &all_parts, &live),
             parts: all_parts.clone(),
             outside: outside(replay, follow),
             kept: kept(replay, follow, &path, &live),
             longer: longer(replay, follow, &live),
+            larger: larger(replay, follow, &live),
             alike: alike(replay, follow, &live),
             new: new(replay, follow, &path, &live),
-            copies: copies(&all_parts),
+            copies: copies(replay, follow, &all_parts, &live),
             shared: 0,
             steps: failure.span_context.steps,
             trains: replay.spans.trains,

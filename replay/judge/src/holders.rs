@@ -70,6 +70,8 @@ pub struct Holder {
     pub blocks: u64,
     /// Bytes that become free if the container is emptied or the reference is deleted; `None` if that is not known.
     pub frees: Option<u64>,
+    /// Another container that has most of the same tensors, and where it is.
+    pub also: Option<String>,
 }
 
 /// The result of a walk.
@@ -125,11 +127,17 @@ impl Holders {
                         bytes: bytes.parse().unwrap_or(0),
                         blocks: blocks.parse().unwrap_or(0),
                         frees: frees.parse().ok(),
+                        also: None,
                     });
                 }
                 ("text", _) => {
                     if let Some(holder) = &mut last {
                         rest.clone_into(&mut holder.text);
+                    }
+                }
+                ("also", _) => {
+                    if let Some(holder) = &mut last {
+                        holder.also = Some(rest.to_owned());
                     }
                 }
                 ("place", _) => {
@@ -223,6 +231,16 @@ impl Holder {
     /// Whether it is a container that has several of the blocks.
     pub fn is_container(&self) -> bool {
         self.blocks > 1 && self.text.contains('[')
+    }
+
+    /// Whether it is a variable itself, not an element or an attribute.
+    pub fn is_variable(&self) -> bool {
+        !self.text.contains(['[', '.', '→'])
+    }
+
+    /// Whether it is a variable of several calls of one function that have not returned.
+    pub fn is_of_calls(&self) -> bool {
+        self.place.starts_with("local of ") && self.place.contains(" calls of ")
     }
 
     /// Whether it is a variable of a forward that runs.

@@ -59,6 +59,8 @@ pub struct Kept {
     pub was_consumed: bool,
     /// Whether gradients were off for most of it.
     pub is_no_grad: bool,
+    /// Whether only the request shows that its line comes again: a variable may have the memory until then.
+    pub is_until_request: bool,
     /// Whether earlier runs of this loop had as many rounds and left nothing.
     pub is_reset: bool,
     /// Address and bytes of each block.
@@ -163,8 +165,9 @@ fn kept_by(
     };
     // Only the round before: what a name holds until the next round binds it again, and what a forward kept.
     let began = of.newest().map_or(Seq(0), |start| start.seq);
+    let is_requested = |key: KeyId| replay.stacks(key).py == follow.failure.span_context.stacks.py;
     let is_previous = |key: &KeyId, held: &Of| {
-        let again = follow.history_of(replay, *key).newest >= began;
+        let again = is_requested(*key) || follow.history_of(replay, *key).newest >= began;
         let path = follow.rounds.known_path(replay.stacks(*key).py);
         let is_activation =
             path.is_some_and(Path::in_forward) && !replay.stacks(*key).purpose.is_no_grad();
@@ -242,6 +245,7 @@ fn kept_by(
             .keys()
             .any(|key| follow.history_of(replay, *key).by_backward > 0),
         is_no_grad: no_grad > figure.bytes / 2,
+        is_until_request: !is_growth && stacks.keys().all(|key| is_requested(*key)),
         is_reset: is_reset(of, outer, &rounds),
         blocks: stacks
             .values()

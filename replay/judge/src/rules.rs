@@ -16,6 +16,8 @@ use crate::verdict::{Certainty, Kind, Verdict};
 const NOTABLE: u64 = 25;
 /// The least percentage of live bytes that grew, where the same request succeeded before.
 const GREW: u64 = 4;
+/// The least percentage of live bytes that a container has of a round that has ended.
+const LEFT: u64 = 10;
 /// How much larger than the largest one before it a request of one line is.
 const TIMES: u64 = 2;
 
@@ -32,6 +34,7 @@ pub fn judge(facts: &Facts) -> Verdict {
         earlier_rounds,
         unusable,
         large_request,
+        larger,
         held::by_one_object,
         new,
         alike,
@@ -76,9 +79,12 @@ fn of_the_system(facts: &Facts) -> Option<Verdict> {
     }
     let (free, need) = (facts.card.free()?, facts.needed());
     let others = facts.card.others();
-    let cached = facts.reserved.saturating_sub(facts.tensors);
-    let would_fit = free.saturating_add(cached) >= need;
-    let without_them = free.saturating_add(cached).saturating_add(others) >= need;
+    // The framework has released all of its cache that it can, so a block of what is left must be large enough.
+    let has_block = facts.cache.as_ref().is_some_and(|cache| {
+        request.level == Level::TENSOR && cache.usable.largest >= request.bytes
+    });
+    let would_fit = free >= need || has_block;
+    let without_them = free.saturating_add(others) >= need;
     if !would_fit && without_them && others >= facts.card.mine {
         return follows(Kind::OtherProcesses, others);
     }
@@ -115,7 +121,11 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
     let at = strongest(facts);
     let kept = at.map(|at| &facts.kept[at]);
     if let Some(longer) = longer
-        && kept.is_none_or(|kept| kept.figure.bytes < longer.figure.bytes)
+        && kept.is_none_or(|kept| {
+            // It is in the round before, too.
+            let most = kept.figure.bytes - u64::from(!kept.is_growth).min(kept.figure.bytes);
+            most < longer.figure.bytes
+        })
     {
         return Some(Verdict {
             blocks: longer.figure.blocks,
@@ -159,14 +169,19 @@ fn strongest(facts: &Facts) -> Option<usize> {
     let least = missing.max(facts.request.bytes / 2).max(1);
     let is_cause = |kept: &Kept| {
         let would_do = again && kept.is_growth && kept.figure.bytes >= least;
+        // What a container has of a round that has ended, and without which the request would have fitted.
+        let in_container = kept.figure.bytes >= least && held::is_in_container(facts, kept);
         notable(kept.figure.bytes, facts.live, NOTABLE)
             || (would_do && notable(kept.figure.bytes, facts.live, GREW))
+            || (in_container && notable(kept.figure.bytes, facts.live, LEFT))
     };
+    let is_bound_again = |kept: &Kept| kept.is_until_request && !held::is_in_container(facts, kept);
     // A backward that runs uses the graph of these rounds.
     let is_in_use =
         |kept: &Kept| facts.request.in_backward && kept.with_backward == 0 && !kept.of_models;
     let large = |kept: &Kept| {
-        !kept.is_reset && !is_in_use(kept) && is_cause(kept) && !held::is_being_built(facts, kept)
+        let may = !kept.is_reset && !is_in_use(kept) && !is_bound_again(kept);
+        may && is_cause(kept) && !held::is_being_built(facts, kept)
     };
     let grows = |kept: &Kept| kept.is_growth || kept.of_models;
     let is_growth = facts.kept.iter().any(|kept| large(kept) && grows(kept));
@@ -232,7 +247,10 @@ fn unusable(facts: &Facts) -> Option<Verdict> {
         return follows(Kind::PrivatePools, pools);
     }
     if with(cache.usable.bytes) {
-        let fragmented = cache.usable.largest < facts.request.bytes && has(cache.usable.bytes);
+        // In pieces: one large block that is not large enough is a lack of memory.
+        let in_pieces = cache.usable.largest <= cache.usable.bytes / 2;
+        let is_short = cache.usable.largest < facts.request.bytes;
+        let fragmented = is_short && in_pieces && has(cache.usable.bytes);
         return match (fragmented, shown_by_replay(facts)) {
             (true, true) => Some(verdict(
                 Kind::Fragmentation,
@@ -271,6 +289,17 @@ fn large_request(facts: &Facts) -> Option<Verdict> {
     is_large.then(|| Verdict {
         line: Some(request.owner.clone()),
         ..verdict(Kind::LargeRequest, Certainty::Follows, request.bytes)
+    })
+}
+
+/// A tensor much larger than any of its line before: a batch that is larger than all others.
+fn larger(facts: &Facts) -> Option<Verdict> {
+    let larger = facts.larger.as_ref()?;
+    let is_large = larger.allocations >= 4 && larger.bytes / TIMES >= larger.before;
+    (is_large && notable(larger.bytes, facts.live, LEFT)).then(|| Verdict {
+        blocks: 1,
+        line: Some(larger.owner.clone()),
+        ..verdict(Kind::LargeRequest, Certainty::Follows, larger.bytes)
     })
 }
 
@@ -313,16 +342,11 @@ fn largest(facts: &Facts) -> Option<Verdict> {
         true => Category::OptimizerState,
         false => *most,
     };
-    let copied: u64 = facts.copies.iter().map(|(_, figure)| figure.bytes).sum();
     let state = parts
         .get(&Category::OptimizerState)
         .map_or(0, |of| of.bytes);
-    if notable(copied, facts.live, 40) && copied > state {
-        return Some(Verdict {
-            line: facts.copies.first().map(|(owner, _)| owner.clone()),
-            blocks: facts.copies.iter().map(|(_, figure)| figure.blocks).sum(),
-            ..verdict(Kind::Copies, Certainty::Likely, copied)
-        });
+    if let Some(verdict) = held::copies(facts, state) {
+        return Some(verdict);
     }
     let (kind, category) = match category {
         Category::OptimizerState => (Kind::OptimizerState, category),
@@ -343,6 +367,7 @@ fn largest(facts: &Facts) -> Option<Verdict> {
     };
     Some(match kind {
         Kind::Activations => held::activations(facts, verdict),
+        Kind::Model => held::models(facts, verdict),
         _ => verdict,
     })
 }

@@ -133,6 +133,18 @@ impl Text<'_> {
             Kind::Cached => format!(
                 "{size} is reserved but unallocated in PyTorch's cache; this request needs memory outside of the cache"
             ),
+            Kind::LargeRequest if self.verdict.blocks == 1 => {
+                let before = facts.larger.as_ref();
+                format!(
+                    "{line} allocated {size}; the largest of its {} before was {}",
+                    many(
+                        before.map_or(0, |of| of.allocations - 1),
+                        "allocation",
+                        "allocations"
+                    ),
+                    bytes(before.map_or(0, |of| of.before))
+                )
+            }
             Kind::LargeRequest if facts.request.allocations_before == 0 => format!(
                 "{line} requests {request} at once, more than all that is live ({})",
                 bytes(facts.live)
@@ -163,12 +175,14 @@ impl Text<'_> {
                 )
             }
             Kind::Copies => {
-                let lines = facts.copies.iter().map(|(owner, figure)| {
-                    format!("{} {}", bytes(figure.bytes), owner.label(self.names))
-                });
+                let lines = facts
+                    .copies
+                    .iter()
+                    .map(|of| format!("{} {}", bytes(of.figure.bytes), of.owner.label(self.names)));
                 format!(
-                    "lines hold the same amount outside of any forward, probably copies of one another: {}",
-                    self.listed(lines)
+                    "lines hold the same amount outside of any forward, probably copies of one another: {}{}",
+                    self.listed(lines),
+                    self.kept_by()
                 )
             }
             Kind::OptimizerState => {
@@ -194,8 +208,9 @@ impl Text<'_> {
                 self.kept_by()
             ),
             Kind::Model => format!(
-                "parameters and buffers: {size} ({}), mostly from {line}",
-                self.share()
+                "parameters and buffers: {size} ({}), mostly from {line}{}",
+                self.share(),
+                self.kept_by()
             ),
             Kind::Largest => {
                 format!(

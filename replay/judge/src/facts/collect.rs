@@ -7,7 +7,7 @@ use gpumem_capture::{EventFlags, Level, StackId};
 use gpumem_replay::attribution::{Owner, PYTORCH_ALLOCATOR, library, owner};
 use gpumem_replay::{Backing, Category, Figure, KeyId, Replay, ThreadPhase};
 
-use super::{Alike, Live, Longer, New, Outside, Part, Request, line_of};
+use super::{Alike, Copied, Larger, Live, Longer, New, Outside, Part, Request, line_of};
 use crate::follow::Follow;
 use crate::path::Path;
 
@@ -167,6 +167,18 @@ pub(super) fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<
     lines.into_values().max_by_key(|of| of.figure.bytes)
 }
 
+pub(super) fn larger(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<Larger> {
+    let most = live.iter().max_by_key(|of| of.block.bytes)?;
+    let history = follow.history_of(replay, most.block.key);
+    let is_first = history.rises == 1 && history.last == history.largest;
+    is_first.then(|| Larger {
+        owner: line_of(replay, replay.stacks(most.block.key), follow.level),
+        bytes: history.last,
+        before: history.last - history.rise.1,
+        allocations: history.allocations,
+    })
+}
+
 /// The least number of tensors of one size.
 const ALIKE: u64 = 3;
 
@@ -248,7 +260,12 @@ pub(super) fn new(replay: &Replay, follow: &Follow, path: &Path, live: &[Live]) 
 }
 
 /// Lines that hold the same amount as another line, outside of forwards and of an optimizer.
-pub(super) fn copies(parts: &[Part]) -> Vec<(Owner, Figure)> {
+pub(super) fn copies(
+    replay: &Replay,
+    follow: &Follow,
+    parts: &[Part],
+    live: &[Live],
+) -> Vec<Copied> {
     let can = |part: &&Part| {
         matches!(
             part.category,
@@ -256,12 +273,51 @@ pub(super) fn copies(parts: &[Part]) -> Vec<(Owner, Figure)> {
         ) && part.figure.bytes >= 1 << 20
     };
     let all: Vec<&Part> = parts.iter().filter(can).collect();
+    // Of two tensors of one size that are no parameters, one is not a copy of the other.
+    let is_model = |part: &Part| part.category == Category::Parameter;
     let is_same = |a: &Part, b: &Part| {
-        a.owner != b.owner && a.figure.bytes.abs_diff(b.figure.bytes) <= b.figure.bytes / 64
+        (is_model(a) || is_model(b))
+            && a.owner != b.owner
+            && a.figure.bytes.abs_diff(b.figure.bytes) <= b.figure.bytes / 64
     };
     let has_twin = |part: &&&Part| all.iter().any(|other| is_same(part, other));
-    let found = all.iter().filter(has_twin);
-    found
-        .map(|part| (part.owner.clone(), part.figure))
+    let twins = all.iter().filter(has_twin);
+    twins
+        .map(|part| Copied {
+            owner: part.owner.clone(),
+            figure: part.figure,
+            blocks: blocks_of(replay, follow, part, live),
+        })
         .collect()
+}
+
+/// How many blocks a walk lists.
+const LARGEST: usize = 256;
+
+/// The largest live blocks.
+pub(super) fn largest(
+    replay: &Replay,
+    follow: &Follow,
+    parts: &[Part],
+    live: &[Live],
+) -> Vec<(u64, u64, usize)> {
+    let mut blocks: Vec<&Live> = live.iter().collect();
+    blocks.sort_by_key(|of| (Reverse(of.block.bytes), of.address));
+    let with_part = |of: &&Live| {
+        let owner = line_of(replay, replay.stacks(of.block.key), follow.level);
+        let is_of = |part: &Part| part.category == of.category && part.owner == owner;
+        let at = parts.iter().position(is_of)?;
+        Some((of.address, of.block.bytes, at))
+    };
+    blocks.iter().take(LARGEST).filter_map(with_part).collect()
+}
+
+/// Address and bytes of each block of a line and category.
+fn blocks_of(replay: &Replay, follow: &Follow, part: &Part, live: &[Live]) -> Vec<(u64, u64)> {
+    let is_of = |of: &&Live| {
+        of.category == part.category
+            && line_of(replay, replay.stacks(of.block.key), follow.level) == part.owner
+    };
+    let of_line = live.iter().filter(is_of);
+    of_line.map(|of| (of.address, of.block.bytes)).collect()
 }

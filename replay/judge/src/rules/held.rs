@@ -1,10 +1,13 @@
 //! Rules about who keeps memory. They need the walk through the program's objects, which shows what they state.
 
+use std::collections::BTreeMap;
+
 use gpumem_replay::Figure;
+use gpumem_replay::attribution::Owner;
 
 use super::{NOTABLE, notable, verdict};
 use crate::facts::Facts;
-use crate::holders::{Holder, HolderKind};
+use crate::holders::{Holder, HolderKind, Holders};
 use crate::kept::Kept;
 use crate::verdict::{Certainty, Kind, Verdict};
 
@@ -23,9 +26,25 @@ pub(super) fn leftover(facts: &Facts) -> Option<Verdict> {
         let (figure, holder) = holders.of_kind(of)?;
         // Without it, the request would have fitted.
         let would_do = figure.bytes >= missing && notable(figure.bytes, facts.live, 10);
-        (would_do || notable(figure.bytes, facts.live, NOTABLE))
-            .then(|| proven(kind, figure, holder))
+        (would_do || notable(figure.bytes, facts.live, NOTABLE)).then(|| Verdict {
+            line: line_of(facts, holders, |at| {
+                holders.all.get(at).is_some_and(|holder| holder.kind == of)
+            }),
+            ..proven(kind, figure, holder)
+        })
     })
+}
+
+/// The line that allocated most of what some holders have.
+fn line_of(facts: &Facts, holders: &Holders, is_one: impl Fn(usize) -> bool) -> Option<Owner> {
+    let mut lines: BTreeMap<usize, u64> = BTreeMap::new();
+    for (address, bytes, part) in &facts.largest {
+        if holders.blocks.get(address).is_some_and(|at| is_one(*at)) {
+            *lines.entry(*part).or_default() += bytes;
+        }
+    }
+    let (part, _) = lines.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    facts.parts.get(part).map(|part| part.owner.clone())
 }
 
 fn proven(kind: Kind, figure: Figure, holder: usize) -> Verdict {
@@ -76,7 +95,8 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
             || facts.request.in_forward && !facts.request.in_backward && !holder.is_in_forward();
         match holder.kind {
             HolderKind::Object => {
-                holder.is_own && holder.is_container() && !holder.text.contains(".state[")
+                let is_state = holder.text.contains(".state[");
+                holder.is_own && (holder.is_container() || holder.is_of_calls()) && !is_state
             }
             // A list that a running call builds.
             HolderKind::Native => holder.is_container(),
@@ -92,7 +112,10 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
         bytes: holder.bytes,
         blocks: holder.blocks,
     };
-    notable(figure.bytes, facts.live, MUCH).then(|| proven(Kind::Held, figure, at))
+    notable(figure.bytes, facts.live, MUCH).then(|| Verdict {
+        line: line_of(facts, holders, |of| of == at),
+        ..proven(Kind::Held, figure, at)
+    })
 }
 
 /// Activations, if the walk shows on which tensor their graph hangs.
@@ -114,11 +137,106 @@ pub(super) fn activations(facts: &Facts, verdict: Verdict) -> Verdict {
     }
 }
 
-/// Whether what earlier rounds hold is in a list that a running call builds: then these are no rounds.
+/// Lines that hold the same amount, if that is much, and more than an optimizer's `state`. Of what the walk shows to be a copy
+/// beside a model, less is enough.
+pub(super) fn copies(facts: &Facts, state: u64) -> Option<Verdict> {
+    let copied: u64 = facts.copies.iter().map(|of| of.figure.bytes).sum();
+    let verdict = Verdict {
+        line: facts.copies.first().map(|of| of.owner.clone()),
+        blocks: facts.copies.iter().map(|of| of.figure.blocks).sum(),
+        ..verdict(Kind::Copies, Certainty::Likely, copied)
+    };
+    let verdict = of_copies(facts, verdict);
+    // Two variables are two tensors.
+    let is_variable = |of: &Holder| of.kind == HolderKind::Object && of.is_variable();
+    let mut holders = verdict
+        .holders
+        .iter()
+        .filter_map(|at| all_of(facts).get(*at));
+    if !verdict.holders.is_empty() && holders.all(is_variable) {
+        return None;
+    }
+    let counts = match has_copy(facts, &verdict) {
+        true => notable(copied, facts.live, NOTABLE),
+        false => notable(copied, facts.live, 40) && copied > state,
+    };
+    counts.then_some(verdict)
+}
+
+/// Copies, with what the walk names: parameters of modules, and other objects that have as much, which come first.
+fn of_copies(facts: &Facts, verdict: Verdict) -> Verdict {
+    let Some(all) = &facts.holders else {
+        return verdict;
+    };
+    let mut holders: Vec<usize> = Vec::new();
+    for copied in &facts.copies {
+        let [of] = all.of(&copied.blocks)[..] else {
+            return verdict;
+        };
+        if !holders.contains(&of) {
+            holders.push(of);
+        }
+    }
+    let kind = |at: &usize| all.all.get(*at).map(|of| of.kind);
+    holders.sort_by_key(kind);
+    let is_own = |at: &usize| all.all.get(*at).is_some_and(|of| of.is_own);
+    match holders.len() > 1 && holders.iter().all(is_own) {
+        true => Verdict { holders, ..verdict },
+        false => verdict,
+    }
+}
+
+/// Whether what a verdict is about are parameters and a container with as much.
+fn has_copy(facts: &Facts, verdict: &Verdict) -> bool {
+    let all = all_of(facts);
+    let holders = || verdict.holders.iter().filter_map(|at| all.get(*at));
+    holders().any(|of| of.kind == HolderKind::Parameters)
+        && holders().any(|of| of.kind == HolderKind::Object && of.text.ends_with(']'))
+}
+
+/// Parameters, if the walk shows several models in one container.
+pub(super) fn models(facts: &Facts, verdict: Verdict) -> Verdict {
+    let all = facts.holders.iter().flat_map(|holders| &holders.all);
+    let models = all
+        .enumerate()
+        .filter(|(_, of)| of.kind == HolderKind::Parameters && of.is_own && of.text.ends_with(']'));
+    let models: Vec<(usize, &Holder)> = models.collect();
+    let Some((first, of)) = models.first() else {
+        return verdict;
+    };
+    let is_same = |other: &Holder| (other.name(), &other.place) == (of.name(), &of.place);
+    match models.iter().filter(|(_, other)| is_same(other)).count() > 1 {
+        true => Verdict {
+            certainty: Certainty::Proven,
+            holders: vec![*first],
+            ..verdict
+        },
+        false => verdict,
+    }
+}
+
+fn all_of(facts: &Facts) -> &[Holder] {
+    facts.holders.as_ref().map_or(&[], |of| &of.all)
+}
+
+/// Whether a container or an attribute of the program has what earlier rounds hold.
+pub(super) fn is_in_container(facts: &Facts, kept: &Kept) -> bool {
+    let holders = facts.holders.as_ref();
+    let first = holders.and_then(|all| all.all.get(*all.of(&kept.blocks).first()?));
+    first.is_some_and(|of| {
+        let can = matches!(of.kind, HolderKind::Object | HolderKind::Graph);
+        can && of.is_own && !of.is_variable() && !of.is_in_forward()
+    })
+}
+
+/// Whether what earlier rounds hold is in a list that a running call builds, or are variables of calls that run at the same
+/// time: then these are no rounds.
 pub(super) fn is_being_built(facts: &Facts, kept: &Kept) -> bool {
     let first = facts.holders.as_ref().and_then(|holders| {
         let at = *holders.of(&kept.blocks).first()?;
         holders.all.get(at)
     });
-    first.is_some_and(|holder| holder.kind == HolderKind::Native && holder.is_container())
+    first.is_some_and(|holder| {
+        holder.kind == HolderKind::Native && holder.is_container() || holder.is_of_calls()
+    })
 }

@@ -3,9 +3,8 @@ use gpumem_replay::{Reading, StackKey};
 
 use super::*;
 use crate::cache::{Cache, Free};
-use crate::facts::{Part, Request};
+use crate::facts::{Larger, Part, Request};
 use crate::follow::{After, Card};
-use crate::holders::{Holder, HolderKind, Holders};
 use crate::kept::KeptLine;
 
 const GIB: u64 = 1 << 30;
@@ -48,6 +47,7 @@ fn facts() -> Facts {
         outside: Vec::new(),
         kept: Vec::new(),
         longer: None,
+        larger: None,
         alike: None,
         new: None,
         copies: Vec::new(),
@@ -57,6 +57,7 @@ fn facts() -> Facts {
         steps: 3,
         trains: true,
         after: After::default(),
+        largest: Vec::new(),
     }
 }
 
@@ -87,6 +88,7 @@ fn kept(bytes: u64) -> Kept {
         is_graph: false,
         was_consumed: false,
         is_no_grad: false,
+        is_until_request: false,
         is_reset: false,
         last: None,
     }
@@ -228,150 +230,81 @@ fn a_request_of_an_unusual_size_is_a_cause() {
 }
 
 #[test]
+fn a_batch_that_is_larger_than_all_before_is_a_cause() {
+    let mut of = facts();
+    let mut judged = |before, allocations| {
+        of.larger = Some(Larger {
+            owner: Owner::Unknown,
+            bytes: 4 * GIB,
+            before,
+            allocations,
+        });
+        kind(&of)
+    };
+    assert_eq!(judged(GIB, 9), Kind::LargeRequest);
+    assert_eq!(judged(3 * GIB, 9), Kind::Activations, "not much larger");
+    assert_eq!(
+        judged(GIB, 2),
+        Kind::Activations,
+        "little is known of the line"
+    );
+}
+
+#[test]
 fn without_facts_nothing_is_known() {
     let mut of = facts();
     of.parts.clear();
     assert_eq!(kind(&of), Kind::Unknown);
 }
 
-/// A holder of these bytes.
-fn holder(kind: HolderKind, text: &str, place: &str, bytes: u64) -> Holder {
-    Holder {
-        kind,
-        is_own: !place.contains("packages"),
-        text: text.into(),
-        place: place.into(),
-        bytes,
-        blocks: 3,
-        frees: None,
-    }
-}
-
-/// The facts, with what a walk found. The first holder has the blocks of [`kept`].
-fn with(all: Vec<Holder>, kept: Vec<Kept>) -> Facts {
+#[test]
+fn one_large_free_block_is_no_fragmentation() {
     let mut of = facts();
-    of.kept = kept;
-    let each = of.kept.first().map_or(0, |kept| kept.figure.bytes / 3);
-    for kept in &mut of.kept {
-        kept.blocks = vec![(1, each), (2, each), (3, each)];
-    }
-    of.holders = Some(Holders {
-        live: of.live,
-        all,
-        blocks: [(1, 0), (2, 0), (3, 0)].into_iter().collect(),
-        ..Holders::default()
-    });
-    of
-}
-
-fn judged(of: &Facts) -> (Kind, Certainty, Option<usize>) {
-    let verdict = judge(of);
-    let holder = verdict.holders.first().copied();
-    (verdict.kind, verdict.certainty, holder)
-}
-
-const MAIN: &str = "local of main (train.py:3)";
-
-#[test]
-fn a_walk_proves_who_keeps_earlier_rounds() {
-    let preds = || holder(HolderKind::Object, "m.preds[0…2]", MAIN, 8 * GIB);
-    let of = with(vec![preds()], vec![kept(8 * GIB)]);
-    assert_eq!(judged(&of), (Kind::KeptTensors, Certainty::Proven, Some(0)));
-    let mut of = with(vec![preds()], vec![kept(8 * GIB)]);
-    of.kept[0].is_graph = true;
-    assert_eq!(
-        judged(&of).0,
-        Kind::KeptTensors,
-        "the walk shows tensors, not graphs"
-    );
-    let graph = holder(HolderKind::Graph, "history[0…2]", MAIN, 8 * GIB);
-    let mut of = with(vec![graph], vec![kept(8 * GIB)]);
-    assert_eq!(judged(&of), (Kind::KeptGraphs, Certainty::Proven, Some(0)));
-    of.kept[0].with_backward = 0;
-    assert_eq!(judged(&of).0, Kind::NoBackward);
-    let of = with(vec![preds(), preds()], Vec::new());
-    assert_eq!(judged(&of), (Kind::Held, Certainty::Proven, Some(1)));
-}
-
-#[test]
-fn the_graph_of_a_forward_that_runs_is_activations() {
-    for place in ["local of Net.forward (net.py:3)", "of installed packages"] {
-        let of = with(
-            vec![holder(HolderKind::Graph, "x", place, 8 * GIB)],
-            vec![kept(8 * GIB)],
-        );
-        let (kind, certainty, holder) = judged(&of);
-        assert_eq!(
-            (kind, certainty),
-            (Kind::Activations, Certainty::Proven),
-            "{place}"
-        );
-        assert_eq!(
-            holder.is_some(),
-            place.starts_with("local"),
-            "what a package calls it says nothing"
-        );
-    }
-}
-
-#[test]
-fn what_only_an_exception_or_a_cycle_keeps_comes_before_rounds() {
-    let kinds = [
-        (HolderKind::Traceback, Kind::Exception),
-        (HolderKind::Cycle, Kind::Cycle),
-    ];
-    for (of_walk, expected) in kinds {
-        let all = vec![
-            holder(HolderKind::Object, "m.preds[0…2]", MAIN, 8 * GIB),
-            holder(of_walk, "e → traceback", MAIN, 4 * GIB),
-        ];
-        let mut of = with(all, vec![kept(8 * GIB)]);
-        assert_eq!(judged(&of), (expected, Certainty::Proven, Some(1)));
-        if let Some(holders) = &mut of.holders {
-            holders.all[1].bytes = GIB / 2;
-        }
-        assert_eq!(
-            judged(&of).0,
-            Kind::KeptTensors,
-            "not enough for the request"
-        );
-    }
-}
-
-#[test]
-fn a_list_that_a_running_call_builds_has_no_rounds() {
-    let list = holder(
-        HolderKind::Native,
-        "list[0…6]",
-        "native code or a running call",
-        8 * GIB,
-    );
-    let of = with(vec![list], vec![kept(8 * GIB)]);
-    assert_eq!(judged(&of), (Kind::Held, Certainty::Proven, Some(0)));
-}
-
-#[test]
-fn an_object_without_rounds_is_named_if_it_keeps_much() {
-    let mut of = with(
-        vec![holder(HolderKind::Object, "buf[0…2]", MAIN, 7 * GIB)],
-        Vec::new(),
-    );
-    assert_eq!(judged(&of), (Kind::Held, Certainty::Proven, Some(0)));
-    let mut other = |holder: Holder| {
-        if let Some(holders) = &mut of.holders {
-            holders.all = vec![holder];
-        }
+    (of.live, of.tensors) = (8 * GIB, 8 * GIB);
+    let mut judged = |largest| {
+        of.cache = Some(Cache {
+            usable: Free {
+                bytes: 6 * GIB,
+                blocks: 9,
+                largest,
+                segments: 3,
+            },
+            reserved: 15 * GIB,
+            ..Cache::default()
+        });
+        of.request.bytes = 5 * GIB;
         kind(&of)
     };
-    let parameters = holder(HolderKind::Parameters, "model", MAIN, 7 * GIB);
-    assert_eq!(other(parameters), Kind::Activations);
-    let state = holder(HolderKind::Object, "opt.state[…]['exp_avg']", MAIN, 7 * GIB);
-    assert_eq!(other(state), Kind::Activations);
-    let little = holder(HolderKind::Object, "buf[0…2]", MAIN, 3 * GIB);
-    assert_eq!(other(little), Kind::Activations);
-    let one = Holder {
-        blocks: 1,
-        ..holder(HolderKind::Object, "x", MAIN, 7 * GIB)
-    };
-    assert_eq!(other(one), Kind::Activations);
+    assert_eq!(judged(GIB), Kind::Fragmentation);
+    assert_eq!(judged(4 * GIB), Kind::Activations);
 }
+
+#[test]
+fn other_processes_count_although_pieces_would_add_up() {
+    let mut of = facts();
+    of.card.mine = 2 * GIB;
+    (of.tensors, of.reserved, of.live) = (GIB, 2 * GIB, GIB);
+    of.card.reading = Some(Reading {
+        others: Some(14 * GIB - GIB / 2),
+        ..reading()
+    });
+    let usable = |largest| Free {
+        bytes: GIB,
+        blocks: 4,
+        largest,
+        segments: 4,
+    };
+    let cache = |largest| {
+        Some(Cache {
+            usable: usable(largest),
+            reserved: 2 * GIB,
+            ..Cache::default()
+        })
+    };
+    of.cache = cache(GIB / 4);
+    assert_eq!(kind(&of), Kind::OtherProcesses);
+    of.cache = cache(GIB);
+    assert_ne!(kind(&of), Kind::OtherProcesses, "a block would do");
+}
+
+mod held;

@@ -3,7 +3,11 @@
 use gpumem_replay::units::{bytes, many};
 
 use super::Text;
+use crate::holders::{Holder, HolderKind};
 use crate::verdict::Kind;
+
+/// The bytes that PyTorch's expandable segments map and unmap at once.
+const EXPANDABLE_PAGE: u64 = 20 << 20;
 
 impl Text<'_> {
     pub(super) fn advice(&self) -> Option<String> {
@@ -39,7 +43,7 @@ impl Text<'_> {
             Kind::LargeRequest => "limit the size of a batch, or compute it in parts".into(),
             Kind::New => return None,
             Kind::Alike => "compute it in parts, for example with .split() over the rows, or free these tensors earlier".into(),
-            Kind::Copies => "free the copies that are no longer needed".into(),
+            Kind::Copies => self.advice_of_copies(),
             Kind::OptimizerState => {
                 "use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or train fewer parameters".into()
             }
@@ -48,6 +52,10 @@ impl Text<'_> {
             }
             Kind::Activations => {
                 "use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast".into()
+            }
+            Kind::Model if self.holder().is_some() => {
+                let name = self.holder().map_or("it", |holder| holder.name());
+                format!("keep fewer models of {name} on the card: move the others to the host with .cpu(), or use a smaller data type")
             }
             Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
             Kind::Largest => format!("allocate less at {line}, or free it earlier"),
@@ -62,6 +70,10 @@ impl Text<'_> {
         let most = kept.last.as_ref().or(kept.lines.first())?;
         let line = most.owner.label(self.names);
         let text = match self.verdict.kind {
+            // A variable has one value: its graph goes through the rounds.
+            Kind::KeptGraphs if kept.of > 1 && self.holder().is_some_and(Holder::is_variable) => {
+                "one graph goes through the rounds: .detach() what a round passes to the next one, such as a state, or .item() it, such as a sum".into()
+            }
             Kind::KeptGraphs if self.holder().is_some() => {
                 let name = self.holder().map_or("it", |holder| holder.name());
                 format!("store .item() or .detach() of the tensor in {name}, not the tensor with its graph")
@@ -82,6 +94,14 @@ impl Text<'_> {
             Kind::EarlierModels => {
                 "drop the earlier model and its optimizer before the next one is made, or keep it on the host".into()
             }
+            Kind::PreviousRound if self.holder().is_some_and(|holder| !holder.is_variable()) => {
+                let holder = self.holder()?;
+                let graph = match holder.kind == HolderKind::Graph {
+                    true => ".item() or .detach() of the tensor",
+                    false => "it on the host with .cpu()",
+                };
+                format!("store {graph} in {}, or drop it at the end of a round", holder.name())
+            }
             Kind::PreviousRound if self.holder().is_some() => {
                 let name = self.holder().map_or("it", |holder| holder.name());
                 format!("end a round with del {name}; a tensor with a graph keeps all that its forward made")
@@ -97,7 +117,7 @@ impl Text<'_> {
                     true => "; a view (a slice, a part of .split()) keeps its whole tensor: .clone() it",
                     false => "",
                 };
-                let graph = match kept.is_no_grad {
+                let graph = match kept.is_no_grad || self.is_without_graph() {
                     true => "",
                     false => ", store .detach() of tensors that have a graph",
                 };
@@ -107,9 +127,21 @@ impl Text<'_> {
         Some(text)
     }
 
+    fn advice_of_copies(&self) -> String {
+        let container = |of: &&Holder| of.kind == HolderKind::Object && !of.is_variable();
+        match self.holder().filter(container) {
+            Some(holder) => format!(
+                "del {} when it is no longer needed, or keep it on the host: torch.load(…, map_location=\"cpu\"), .cpu()",
+                holder.name()
+            ),
+            None => "free the copies that are no longer needed".into(),
+        }
+    }
+
     fn advice_of_fragmentation(&self) -> String {
         let settings = self.facts.settings.as_deref().unwrap_or_default();
-        let fewer = "allocate fewer different sizes, the largest first";
+        let largest = self.facts.cache.as_ref().map_or(0, |of| of.usable.largest);
+        let order = "allocate the largest tensors first, and together what is freed together";
         let replays = self
             .facts
             .replays
@@ -118,10 +150,13 @@ impl Text<'_> {
         match (replays, self.remedy()) {
             (_, Some(remedy)) => format!("set {remedy}"),
             (Some(replays), None) => format!(
-                "{fewer}; of {} of PyTorch's allocator none serves the request in a replay",
+                "{order}; of {} of PyTorch's allocator none serves the request in a replay",
                 many(replays.others.len() as u64, "other setting", "other settings")
             ),
-            (None, None) if settings.contains("expandable_segments:True") => fewer.into(),
+            (None, None) if settings.contains("expandable_segments:True") => order.into(),
+            (None, None) if largest < EXPANDABLE_PAGE => format!(
+                "{order}; not tried: other settings of PyTorch's allocator, which gpumem oom replays"
+            ),
             (None, None) => "not tried: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True may let free blocks merge; gpumem oom replays this run with it".into(),
         }
     }

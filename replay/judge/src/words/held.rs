@@ -19,13 +19,21 @@ impl Text<'_> {
         of.filter_map(move |at| all.get(*at).copied())
     }
 
+    /// Whether the walk shows that no graph hangs on the tensors.
+    pub(super) fn is_without_graph(&self) -> bool {
+        let all = self.facts.holders.iter().flat_map(|holders| &holders.all);
+        let mut graphs = all.filter(|of| of.kind == HolderKind::Graph);
+        let mine: Vec<_> = self.holders().map(|of| (of.name(), &of.place)).collect();
+        !mine.is_empty() && !graphs.any(|of| mine.contains(&(of.name(), &of.place)))
+    }
+
     /// How the text names a holder. Of a container with blocks in several ways, such as by key, only the container.
     fn name(&self, holder: &Holder) -> String {
         let all = self.facts.holders.iter().flat_map(|holders| &holders.all);
         let mut others = all.filter(|other| other.text != holder.text && other.kind == holder.kind);
         let is_part =
             others.any(|other| (other.name(), &other.place) == (holder.name(), &holder.place));
-        let text = match is_part && holder.is_container() {
+        let text = match is_part && holder.text.ends_with(']') {
             true => format!("{}[…]", holder.name()),
             false => holder.text.clone(),
         };
@@ -46,16 +54,18 @@ impl Text<'_> {
     pub(super) fn kept_by(&self) -> String {
         let holders: Vec<&Holder> = self.holders().collect();
         let place = holders.first().map(|holder| &holder.place);
+        let also = holders.iter().find_map(|holder| holder.also.as_ref());
+        let also = also.map_or_else(String::new, |also| format!("; also by {also}"));
         let is_one_place = holders.iter().all(|holder| Some(&holder.place) == place);
         match (&holders[..], place) {
             ([], _) | (_, None) => String::new(),
             (holders, Some(place)) if is_one_place => {
                 let names: Vec<String> = holders.iter().map(|holder| self.name(holder)).collect();
-                format!("; kept by {}, {place}", names.join(" and "))
+                format!("; kept by {}, {place}{also}", names.join(" and "))
             }
             (holders, _) => {
                 let names: Vec<String> = holders.iter().map(|of| self.named(of)).collect();
-                format!("; kept by {}", names.join("; and by "))
+                format!("; kept by {}{also}", names.join("; and by "))
             }
         }
     }
@@ -68,21 +78,32 @@ impl Text<'_> {
         let sum = format!("{} ({}) in {}", self.size(), self.share(), self.blocks());
         match self.verdict.kind {
             Kind::Exception => format!(
-                "an exception keeps what a call that failed before had: {sum}, mostly {}",
-                self.named(holder)
+                "an exception keeps what a call that failed before had: {sum}, mostly {}{}",
+                self.named(holder),
+                self.allocated_by()
             ),
             Kind::Cycle => format!(
-                "objects that only refer to each other keep {sum} until the garbage collector runs: mostly {}",
-                holder.text
+                "objects that only refer to each other keep {sum} until the garbage collector runs: mostly {}{}",
+                holder.text,
+                self.allocated_by()
             ),
             _ if holder.kind == HolderKind::Native => {
                 format!(
-                    "a {} that a running call builds keeps {sum}",
-                    of_class(holder)
+                    "a {} that a running call builds keeps {sum}{}",
+                    of_class(holder),
+                    self.allocated_by()
                 )
             }
-            _ => format!("{} keeps {sum}", self.named(holder)),
+            _ => format!("{} keeps {sum}{}", self.named(holder), self.allocated_by()),
         }
+    }
+
+    /// The line that allocated most of it.
+    fn allocated_by(&self) -> String {
+        let line = self.verdict.line.as_ref();
+        line.map_or_else(String::new, |line| {
+            format!(", from {}", self.at(Some(line)))
+        })
     }
 
     pub(super) fn advice_of_held(&self) -> Option<String> {
@@ -95,11 +116,18 @@ impl Text<'_> {
             Kind::Exception if holder.place.starts_with("exception") => {
                 "leave the except block before you try again: the exception is dropped at its end".into()
             }
-            Kind::Exception => format!(
-                "keep a text of the exception instead of the exception, or call traceback.clear_frames({}.__traceback__)",
-                holder.text.split(" → ").next().unwrap_or("e")
-            ),
+            Kind::Exception => {
+                let exception = holder.text.split(" → ").next().unwrap_or("e");
+                let call = match exception.contains('…') {
+                    true => format!("traceback.clear_frames(e.__traceback__) for each e in {}", holder.name()),
+                    false => format!("traceback.clear_frames({exception}.__traceback__)"),
+                };
+                format!("keep a text of the exception instead of the exception, or call {call}")
+            }
             Kind::Cycle => "break the cycle where the objects are no longer needed, or refer to one of them with weakref; gc.collect() frees them meanwhile".into(),
+            _ if holder.is_of_calls() => {
+                "let fewer of these calls run at once, or let each of them need less".into()
+            }
             _ if holder.kind == HolderKind::Graph => format!(
                 "if {name} need not be trained through, store .item() or .detach() in it; else call backward() earlier"
             ),
