@@ -24,7 +24,6 @@ mod decisions;
 mod events;
 mod facts;
 mod foreign;
-mod grown;
 mod growth;
 mod late;
 mod layout;

@@ -1,6 +1,8 @@
 //! Runs the steps of a capture with the allocator of this process.
 
 use gpumem_capture::{AllocatorCall, Definition, Event, EventKind, Level, PlacementId};
+use gpumem_judge::{Ends, Growth};
+use gpumem_replay::Figure;
 use gpumem_torch_abi::{Method, Stream};
 use rustc_hash::FxHashMap;
 
@@ -12,7 +14,6 @@ use crate::checkpoints::{Checkpoints, Ended, Part, State};
 use crate::decisions::{self, Decision, Failure, Restored, Step};
 use crate::events;
 use crate::foreign::Foreign;
-use crate::grown::Grown;
 use crate::live::Live;
 use crate::save::Save;
 use crate::steps::{self, Placement, Placements, Steps};
@@ -47,7 +48,8 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, String> {
         restored: None,
         recorded_live: 0,
         threads: Threads::default(),
-        grown: Grown::default(),
+        steps: 0,
+        ends: Ends::from(1),
         outcome: Outcome::default(),
         save,
         decisions: Vec::new(),
@@ -65,6 +67,7 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, String> {
     if replay.allocator.refuses() {
         return Err("PyTorch refuses an allocation of the program under these settings".into());
     }
+    let grown_a_step = replay.grown_a_step();
     if let Some(save) = replay.save {
         save.finish()?;
     }
@@ -72,7 +75,7 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, String> {
         sizes_unknown: replay.unknown.sizes,
         waits_unknown: replay.unknown.waits,
         foreign_peak: replay.besides.most,
-        grown_a_step: replay.grown.bytes_a_step(),
+        grown_a_step,
         ..replay.outcome
     };
     if outcome.allocations == 0 && outcome.failed_seq == 0 {
@@ -93,13 +96,24 @@ struct Replay<'a> {
     restored: Option<Restored>,
     recorded_live: u64,
     threads: Threads,
-    grown: Grown,
+    /// The number of the last step that ended, as in the capture.
+    steps: u64,
+    /// Recorded live memory at the ends of steps.
+    ends: Ends<()>,
     outcome: Outcome,
     save: Option<Save>,
     decisions: Vec<Decision>,
 }
 
 impl Replay<'_> {
+    fn grown_a_step(&self) -> u64 {
+        let growth = Growth::of(&self.ends.sum(&[()]));
+        match growth.is_growth {
+            true => growth.per_round.unsigned_abs(),
+            false => 0,
+        }
+    }
+
     /// Holds the memory that is outside the pool; false if it does not fit.
     fn hold_foreign(&mut self, seq: u64, event: &Event) -> bool {
         let Err(bytes) = self.besides.hold() else {
@@ -111,8 +125,7 @@ impl Replay<'_> {
 
     /// Ends the replay, because there is no memory for these bytes. 0: a pool cannot be restored.
     fn end(&mut self, seq: u64, event: &Event, bytes: u64) -> bool {
-        self.outcome
-            .fail(seq, bytes, event.time, self.grown.steps());
+        self.outcome.fail(seq, bytes, event.time, self.steps);
         false
     }
 
@@ -274,7 +287,12 @@ impl Steps for Replay<'_> {
 
     fn event(&mut self, seq: u64, event: &Event) {
         if event.kind == EventKind::STEP {
-            self.grown.step(event.aux, self.recorded_live);
+            self.steps = event.aux;
+            let live = Figure {
+                bytes: self.recorded_live,
+                blocks: self.live.len() as u64,
+            };
+            self.ends.end(event.aux, || [((), live)]);
         }
         self.unknown.see(event);
         if let Some(save) = &mut self.save {
