@@ -106,6 +106,29 @@ def test_the_deliberate_leak_of_the_training_is_found(analyze_json):
     assert analyze_json("leaks", "--at", "end", report)["rows"] == []
 
 
+def test_a_server_without_steps_grows_by_its_responses(analyze, analyze_json):
+    """Rounds of its loop count; it frees all responses when it ends."""
+    report, response = capture("serves"), 256 * 512 * 4
+    leaks = analyze_json("leaks", report)
+    assert (leaks["steps"], leaks["round"]["line"]) == (19, line_of("request = torch", "serves.py"))
+    growing = [row for row in leaks["rows"] if row["class"] == "growing"]
+    (row,) = growing
+    assert (row["line"], row["bytes"], row["blocks"]) == (line_of("softmax", "serves.py"), 19 * response, 19)
+    assert {row[f"bytes_per_step{end}"] for end in ("", "_least", "_most")} == {response}
+    (hint,) = [of for of in analyze_json("hints", report) if of["kind"] == "growing"]
+    assert hint["bytes"] == 18 * response and hint["lines"][0]["line"] == row["line"]
+    place = f"per round of the loop at serves.py:{leaks['round']['line']}."
+    assert place in analyze("leaks", report).stdout
+
+
+def test_evaluations_that_drop_their_outputs_do_not_grow(analyze, analyze_json):
+    report = capture("alternates")
+    leaks = analyze_json("leaks", report)
+    assert leaks["steps"] == 19 and "growing" not in {row["class"] for row in leaks["rows"]}
+    assert not {of["kind"] for of in analyze_json("hints", report)} & {"growing", "kept_graphs"}
+    assert "No line grows over the rounds of the loop at alternates.py" in analyze("leaks", report).stdout
+
+
 def line_of(text, script="leaking.py"):
     source = (harness.WORKLOADS / script).read_text().splitlines()
     (line,) = [number for number, line in enumerate(source, 1) if text in line]

@@ -175,11 +175,13 @@ def test_leaks_are_those_of_the_command(at, report):
     rows = table(at, "leaks") if at.tell("document.getElementById('leaks-all').open") else None
     growing = [row for row in leaks["rows"] if row["class"] == "growing"]
     assert (rows is not None) == bool(growing)
-    slope = sum(row["bytes_per_step"] for row in growing)
+    least, most = (at.tell(f"gpumem.bytes({sum(row[f'bytes_per_step_{end}'] for row in growing)})") for end in ("least", "most"))
+    number, unit = least.split(" ")
+    slope = most if least == most else f"{number} to {most}" if most.endswith(f" {unit}") else f"{least} to {most}"
     verdict = text(at, "#verdict")
     if growing:
         lines = "1 line grows" if len(growing) == 1 else f"{len(growing)} lines grow"
-        assert f"{lines} by {at.tell(f'gpumem.bytes({slope})')} per step." in verdict
+        assert f"{lines} by {slope} per step." in verdict
     else:
         assert re.search(r"No line grows|growth is reported from", verdict)
     at.tell("document.getElementById('leaks-all').open = true")

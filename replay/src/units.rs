@@ -31,6 +31,17 @@ pub fn signed(value: i64) -> String {
     format!("{sign}{}", bytes(value.unsigned_abs()))
 }
 
+/// From one number of bytes to another: `1.00 MiB` if both have the same text, `8.00 to 8.20 MiB`.
+pub fn range(least: i64, most: i64) -> String {
+    let (least, most) = (signed(least), signed(most));
+    let unit = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
+    match least.rsplit_once(' ') {
+        _ if least == most => most,
+        Some((number, of)) if unit(&most).as_deref() == Some(of) => format!("{number} to {most}"),
+        _ => format!("{least} to {most}"),
+    }
+}
+
 fn rounded(value: f64, decimals: usize) -> f64 {
     let scale = 10_f64.powi(decimals as i32);
     (value * scale).round() / scale
@@ -193,6 +204,27 @@ mod tests {
         assert_eq!(signed(-(540 << 20)), "-540 MiB");
         assert_eq!(signed(i64::MIN), "-8.00 EiB");
         assert_eq!([signed(0), signed(7)], ["0 B", "7 B"]);
+    }
+
+    #[test]
+    fn a_range_names_its_unit_once() {
+        let ranges = [
+            (8, 9),
+            (8 << 20, 8 << 20),
+            (8 << 20, (8 << 20) + 9),
+            (8, 8 << 20),
+            (-8, 8),
+        ];
+        assert_eq!(
+            ranges.map(|(least, most)| range(least, most)),
+            [
+                "8 to 9 B",
+                "8.00 MiB",
+                "8.00 MiB",
+                "8 B to 8.00 MiB",
+                "-8 to 8 B"
+            ]
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::ask::Ask;
 use crate::baseline::Baselines;
 use crate::desk::Desk;
 use crate::frame::{self, Figures, State, Table};
-use crate::growth::StepGrowth;
+use crate::growth::LiveGrowth;
 use crate::place::Place;
 use crate::steps::Steps;
 
@@ -146,7 +146,7 @@ impl Follow for Follower {
             self.replay = Replay::new(Query::default());
             self.baselines = Baselines::default();
             self.course = CourseWatch::new(self.header.started_wall_ns, BUCKETS);
-            self.steps.growth = StepGrowth::default();
+            self.steps.growth = LiveGrowth::default();
         }
         self.replay.feed(record);
         self.course.observe(&self.replay, &record);

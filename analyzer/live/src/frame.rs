@@ -9,10 +9,11 @@ use gpumem_analyzer::views::{
     ByStack, CategoryRow, Lines, Modules, Select, categories, level_or_default,
 };
 use gpumem_capture::{CounterValues, DeviceOrdinal, Header, Level, Nanos, Seq};
+use gpumem_judge::Growth;
 
 use crate::ask::{Ask, By, Moment};
 use crate::baseline::Baselines;
-use crate::growth::StepGrowth;
+use crate::growth::LiveGrowth;
 use crate::order::{Measure, measure};
 use crate::pace::Pace;
 use crate::process::Process;
@@ -58,8 +59,8 @@ pub struct DeviceNow {
     pub uuid: Option<String>,
     /// The counters of each level that had an event.
     pub counters: Vec<(Level, CounterValues)>,
-    /// Growth of live bytes per step: see [`StepGrowth`](crate::StepGrowth).
-    pub step_growth: Option<i64>,
+    /// Growth of live memory per step, or per round of a loop: see [`LiveGrowth`](crate::LiveGrowth).
+    pub step_growth: Option<Growth>,
     /// Refusals after which PyTorch's allocator got the memory.
     pub retries: u64,
 }
@@ -273,7 +274,7 @@ impl Figures {
 }
 
 /// The state of each device.
-fn devices(replay: &Replay, growth: &StepGrowth) -> Vec<DeviceNow> {
+fn devices(replay: &Replay, growth: &LiveGrowth) -> Vec<DeviceNow> {
     let real = |(device, _): &(&DeviceOrdinal, _)| **device != DeviceOrdinal::NONE;
     let devices = replay.devices.iter().filter(real);
     devices

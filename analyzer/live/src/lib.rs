@@ -33,7 +33,7 @@ pub use ask::{Ask, By, Moment, Order, Then};
 pub use folder::{Differs, Folder, FolderRow};
 pub use folder_rank::RankNow;
 pub use frame::{DeviceNow, Failure, Frame, LevelPeak, Rows, State, Table};
-pub use growth::StepGrowth;
+pub use growth::LiveGrowth;
 pub use order::Measure;
 pub use pace::Pace;
 pub use page::{Kind, Page};

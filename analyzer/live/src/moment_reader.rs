@@ -9,7 +9,7 @@ use gpumem_analyzer::session::{self, Session};
 use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
 use gpumem_analyzer::unanswered::Unanswered;
 use gpumem_analyzer::views::{Asked, By, Cause, Ledger, LedgerAt};
-use gpumem_capture::{Progress, Record, Seq};
+use gpumem_capture::{Event, Progress, Record, Seq};
 
 use crate::ask::Then;
 use crate::baseline::Baselines;
@@ -75,6 +75,7 @@ impl MomentReader {
 
 fn read(path: &Path, nonce: u64, then: Then, started: &mut Started<'_>) -> Result<Kept, String> {
     let (mut figures, mut steps) = (None, Steps::default());
+    let mut newest: Option<(Seq, Event)> = None;
     let mut baselines = Baselines::default();
     let session = session::read_before(
         path,
@@ -82,13 +83,19 @@ fn read(path: &Path, nonce: u64, then: Then, started: &mut Started<'_>) -> Resul
         &mut |replay, record| {
             if figures.is_none() {
                 baselines.observe(replay);
-                steps.growth.observe(replay);
+                // The replay has taken in the record before.
+                if let Some((seq, event)) = newest.take() {
+                    steps.growth.observe(replay, Record::Event(seq, &event));
+                }
             }
             if let Record::Event(seq, event) = record
                 && figures.is_none()
                 && then.is_before(*seq, event.time)
             {
                 figures = Some(Figures::of(replay, &steps));
+            }
+            if let Record::Event(seq, event) = record {
+                newest = Some((*seq, **event));
             }
             steps.ends.observe(record);
         },
@@ -105,7 +112,11 @@ fn read(path: &Path, nonce: u64, then: Then, started: &mut Started<'_>) -> Resul
     }
     if figures.is_none() {
         baselines.observe(&session.replay);
-        steps.growth.observe(&session.replay);
+        if let Some((seq, event)) = newest {
+            steps
+                .growth
+                .observe(&session.replay, Record::Event(seq, &event));
+        }
     }
     let figures = figures.unwrap_or_else(|| Figures::of(&session.replay, &steps));
     let at = session.replay.until().map_or(At::End, At::Event);

@@ -3,20 +3,20 @@
 use gpumem_analyzer::replay::Replay;
 use gpumem_capture::Record;
 
-use crate::growth::StepGrowth;
+use crate::growth::LiveGrowth;
 use crate::pace::StepEnds;
 
-/// The times of the ends of steps, and the live memory at them.
+/// The times of the ends of steps, and the live memory at the ends of steps or rounds.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     pub(crate) ends: StepEnds,
-    pub(crate) growth: StepGrowth,
+    pub(crate) growth: LiveGrowth,
 }
 
 impl Steps {
     /// Takes in a record after the replay took it in.
     pub(crate) fn observe(&mut self, replay: &Replay, record: &Record<'_>) {
         self.ends.observe(record);
-        self.growth.observe(replay);
+        self.growth.observe(replay, *record);
     }
 }

@@ -1,8 +1,9 @@
-//! Leaks: memory that remains live from step to step, by line.
+//! Leaks: memory that remains live from round to round, by line.
 
 use std::cmp::{Ordering, Reverse};
 
 use gpumem_capture::{DeviceOrdinal, Level};
+use gpumem_judge::Growth;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -20,7 +21,7 @@ pub const WARM_UP_STEPS: u64 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// Blocks of at least two steps after the warm-up survived, and the line's bytes at the ends of steps grow.
+    /// The line's bytes at the ends of steps grow: see [`gpumem_judge::Growth`].
     Growing,
     /// Blocks from after the warm-up survived, and the line's bytes do not grow: caches, ring buffers. Also all
     /// workspaces of cuBLAS.
@@ -67,6 +68,10 @@ pub struct LeakRow {
     /// Growth of the line's bytes per step after the warm-up: the slope of the straight line that fits its bytes at
     /// the ends of steps best. Negative: the line shrinks.
     pub bytes_per_step: i64,
+    /// The smallest of `bytes_per_step` and the slopes of each third of these steps.
+    pub bytes_per_step_least: i64,
+    /// The largest of `bytes_per_step` and the slopes of each third of these steps.
+    pub bytes_per_step_most: i64,
     /// The owner itself.
     #[serde(skip)]
     pub owner: Owner,
@@ -91,6 +96,15 @@ pub struct LeakHolder {
 }
 
 impl LeakRow {
+    /// How the line's bytes change; `None`: the line is not growing.
+    pub fn growth(&self) -> Option<Growth> {
+        (self.class == Some(Class::Growing)).then_some(Growth {
+            is_growth: true,
+            per_round: self.bytes_per_step,
+            range: (self.bytes_per_step_least, self.bytes_per_step_most),
+        })
+    }
+
     /// The order of rows: by class, growing ones by growth, then the largest first.
     pub(super) fn in_order(&self, other: &Self) -> Ordering {
         let size = |row: &Self| Reverse((row.bytes, row.blocks));
@@ -121,15 +135,18 @@ impl LeakHolder {
 }
 
 /// Memory that is live at a point in time, by line, with its age in steps. By default the point is the end of the last
-/// step.
+/// step. Without steps, rounds of a loop of the program count as steps: see `round`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Leaks {
     /// Level at which bytes are counted: `tensor`, `driver` or `host`.
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "String")]
     pub level: Level,
-    /// Number of steps that had ended at the point in time; 0: the capture has no steps.
+    /// Number of steps, or of rounds, that had ended at the point in time; 0: the capture has neither.
     pub steps: u64,
+    /// The line at which a round of the loop begins whose rounds count as steps; absent if steps count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round: Option<Place>,
     /// Number of the last step of the warm-up.
     pub warm_up_steps: u64,
     /// Number of steps that must have ended since a block was allocated for it to count as survived.
@@ -145,4 +162,25 @@ pub struct Leaks {
     /// Devices whose rows do not sum to the level's own figure: (device, sum, figure).
     #[serde(skip)]
     pub mismatches: Vec<(DeviceOrdinal, u64, u64)>,
+    /// The owner that `round` was made from.
+    #[serde(skip)]
+    pub begins: Option<Owner>,
+}
+
+impl Leaks {
+    /// The growth of all lines that grow, and their number; `None`: no line grows.
+    pub fn growth(&self) -> Option<(u64, Growth)> {
+        let growing = self.rows.iter().filter_map(LeakRow::growth);
+        let sum = growing.fold((0, Growth::default()), |(lines, mut sum), of| {
+            sum += of;
+            (lines + 1, sum)
+        });
+        Some(sum).filter(|(lines, _)| *lines > 0)
+    }
+
+    /// The number of steps or rounds from which growth is reported.
+    pub fn needed(&self) -> u64 {
+        let young = self.warm_up_steps.saturating_add(self.least_steps);
+        young.saturating_add(1)
+    }
 }

@@ -14,10 +14,9 @@ mod diff_pools;
 mod flame;
 mod fragmentation;
 mod greatest;
-mod growth;
 mod hints;
 mod json;
-mod kept_graphs;
+mod last_round;
 mod leaks;
 mod ledger;
 mod lines;
@@ -38,6 +37,8 @@ mod threads;
 mod timeline;
 mod tree;
 mod when;
+
+pub use gpumem_judge::RoundClock;
 
 pub use annotated::{Annotated, FileUse, LineUse};
 pub use block_events::BlockEvents;
@@ -60,6 +61,7 @@ pub use fragmentation::{
 };
 pub use greatest::Greatest;
 pub use hints::{Evidence, Hint, HintKind, HintWatch, Hints};
+pub use last_round::{LastRound, LeaksThen, last_round};
 pub use leaks::{Class, LEAST_STEPS, LeakHolder, LeakRow, Leaks, WARM_UP_STEPS};
 pub use ledger::{
     Asked, By, JumpRow, Kind, Ledger, LedgerAt, LedgerRow, Place, Pool, PoolLine, ReadingRow,
@@ -94,4 +96,4 @@ pub use timeline::{
     TimelineRetries,
 };
 pub use tree::Node;
-pub use when::{at, when};
+pub use when::{at, at_round, when};

@@ -1,22 +1,26 @@
-//! Memory that remains live from step to step: leaks, caches, and memory that a training keeps from its warm-up.
+//! Memory that remains live from round to round: leaks, caches, and memory that a program keeps from its warm-up.
 //!
-//! The age of a block is the number of steps that ended since its allocation. For each stack, only the live bytes by
-//! the step of their allocation are kept, and the bytes at the ends of a bounded number of steps.
+//! A round is a step, or one of a loop ([`gpumem_judge::RoundClock`]). The age of a block is the number of rounds that
+//! ended since its allocation. For each stack, only the live bytes by the round of their allocation are kept, and the
+//! bytes at the ends of a bounded number of rounds.
+
+mod line;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpumem_capture::{DeviceOrdinal, EventKind, Level, Record};
+use gpumem_capture::{DeviceOrdinal, EventKind, Level, Record, Seq};
+use gpumem_judge::{Ends, Growth, LoopRounds};
+use line::{BEFORE, Life, Line, Lines, holder, plus};
 use rustc_hash::FxHashMap;
 
 use super::block_events::{Kept, On};
 use super::by_stack::{ByStack, DeviceStacks, Owners, Select};
-use super::growth::{Points, grows, slope};
+use super::hints::is_in_graph;
 use super::json::ordinal;
-use super::kept_graphs::KeptSeries;
 use super::leaks::{Class, LeakRow, Leaks};
 use super::ledger::Place;
 use crate::attribution::Owner;
-use crate::replay::{At, Block, Effect, Figure, Replay, Scale, Sizes, StackKey, ThreadPhase};
+use crate::replay::{At, Effect, Figure, Replay, Scale, Sizes, StackKey, ThreadPhase};
 
 /// The options.
 #[derive(Clone, Debug)]
@@ -29,40 +33,12 @@ pub struct AskedLeaks {
     pub sizes: Sizes,
     /// The wanted part.
     pub select: Select,
-    /// The least age of blocks, in steps.
+    /// The least age of blocks, in steps or rounds.
     pub least_steps: u64,
-    /// The last step of the warm-up.
+    /// The last step or round of the warm-up.
     pub warm_up_steps: u64,
-}
-
-/// A step before the first known one.
-const BEFORE: u64 = 0;
-
-/// The memory of one stack on one device.
-#[derive(Debug, Default)]
-struct Life {
-    /// Live bytes by the step of their allocation.
-    births: BTreeMap<u64, Figure>,
-    live: u64,
-    /// The step of its last change, and its bytes at the start of that step.
-    changed: (u64, u64),
-    /// Bytes at the ends of recorded steps, without zeros.
-    ends: Vec<(u64, u64)>,
-}
-
-impl Life {
-    /// The sum.
-    fn all(&self) -> Figure {
-        self.births.values().fold(Figure::default(), plus)
-    }
-
-    /// Bytes at the end of the newest step.
-    fn at_the_end_of(&self, step: u64) -> u64 {
-        match self.changed {
-            (changed, had) if changed > step => had,
-            _ => self.live,
-        }
-    }
+    /// The loop whose rounds count; `None`: steps count.
+    pub rounds: Option<LoopRounds>,
 }
 
 /// Follows a capture.
@@ -75,14 +51,14 @@ pub struct Survivors {
     steps: u64,
     /// The first step whose blocks are known.
     known_from: u64,
-    points: Points,
+    ends: Ends<On>,
 }
 
 impl Survivors {
     /// Follows a capture for these options.
     pub fn new(asked: AskedLeaks) -> Self {
         Self {
-            points: Points::from(asked.warm_up_steps),
+            ends: Ends::from(asked.warm_up_steps),
             born: Kept::of(asked.level),
             asked,
             lives: FxHashMap::default(),
@@ -101,10 +77,23 @@ impl Survivors {
         if replay.until().is_some_and(|until| seq > until) {
             return;
         }
-        if event.kind == EventKind::STEP {
-            self.step(replay.spans.steps);
-        } else if event.level == self.asked.level && self.asked.select.takes_device(event.device) {
+        if self.asked.rounds.is_none() && event.kind == EventKind::STEP {
+            return self.step(replay.spans.steps);
+        }
+        self.ended_before(seq);
+        if event.level == self.asked.level && self.asked.select.takes_device(event.device) {
             self.change(event.device, effect);
+        }
+        // So that the last event of the point in time ends its round.
+        self.ended_before(Seq(seq.0.saturating_add(1)));
+    }
+
+    /// Ends the rounds of a loop that ended before an event.
+    fn ended_before(&mut self, seq: Seq) {
+        let rounds = self.asked.rounds.as_ref();
+        let ended = rounds.map_or(0, |rounds| rounds.ended_before(seq));
+        if ended > self.steps {
+            self.step(ended);
         }
     }
 
@@ -122,14 +111,13 @@ impl Survivors {
         }
         if let Effect::Live(block) = effect {
             let (born, _) = self.born.came(block, now);
-            add(life, born, block);
+            life.add(born, block);
             return;
         }
         let born = self.born.went(block).unwrap_or(BEFORE);
-        life.live = life.live.saturating_sub(block.bytes);
+        life.live -= Figure::block(block.bytes);
         if let Some(figure) = life.births.get_mut(&born) {
-            figure.bytes = figure.bytes.saturating_sub(block.bytes);
-            figure.blocks = figure.blocks.saturating_sub(1);
+            *figure -= Figure::block(block.bytes);
             if figure.blocks == 0 {
                 life.births.remove(&born);
             }
@@ -138,27 +126,20 @@ impl Survivors {
 
     fn step(&mut self, ended: u64) {
         self.steps = ended;
-        if !self.points.take(ended) {
-            return;
-        }
-        for life in self.lives.values_mut() {
-            if life.live > 0 {
-                life.ends.push((ended, life.live));
-            }
-        }
-        if self.points.thin() {
-            let points = &self.points;
-            for life in self.lives.values_mut() {
-                life.ends.retain(|(step, _)| points.has(*step));
-            }
-        }
+        let lives = self.lives.iter();
+        let live = || lives.map(|(on, life)| (*on, life.live));
+        self.ends.end(ended, live);
     }
 
     /// Applies the state that a bounded capture has instead of the first records.
     fn restore(&mut self, replay: &Replay) {
         self.lives.clear();
         self.born.clear();
-        self.steps = replay.spans.steps;
+        self.ends = Ends::from(self.asked.warm_up_steps);
+        self.steps = match self.asked.rounds {
+            None => replay.spans.steps,
+            Some(_) => 0,
+        };
         self.known_from = self.steps.saturating_add(1);
         let wanted = |(device, level): &(DeviceOrdinal, Level)| {
             *level == self.asked.level && self.asked.select.takes_device(*device)
@@ -169,7 +150,7 @@ impl Survivors {
                     let key = replay.key_of_all_categories(block.key);
                     let life = self.lives.entry((*device, key)).or_default();
                     self.born.came(block, BEFORE);
-                    add(life, BEFORE, block);
+                    life.add(BEFORE, block);
                 }
             }
         }
@@ -180,7 +161,7 @@ impl Survivors {
     pub fn leaks(&self, replay: &Replay) -> Leaks {
         let asked = &self.asked;
         let mut owners = Owners::new(replay, asked.level);
-        let mut lines: BTreeMap<(DeviceOrdinal, Owner), Line> = BTreeMap::new();
+        let mut lines = Lines::new();
         let scales = self.scales(replay);
         for ((device, key), life) in &self.lives {
             let stacks = replay.stacks(*key);
@@ -192,50 +173,34 @@ impl Survivors {
                 };
                 if scale(life.all()) != Figure::default() {
                     let line = lines.entry((*device, owner)).or_default();
-                    line.add(life, self.steps, &scale);
+                    line.add(life, self.ends.of((*device, *key)), self.steps, &scale);
                     line.others |= stacks.purpose.phase() != ThreadPhase::Optimizer;
+                    line.is_graph |= is_in_graph(replay, stacks);
                 }
             }
         }
-        let points = self.points.with(self.steps);
-        let rows = lines.into_iter();
+        let rows = lines.iter();
         let mut rows: Vec<LeakRow> = rows
-            .map(|((device, owner), line)| self.row(device, owner, &line, &points))
+            .map(|((device, owner), line)| self.row(*device, owner.clone(), line))
             .collect();
         let mismatches = self.compare(replay, &mut rows);
         rows.sort_by(LeakRow::in_order);
-        let holder = super::kept_graphs::holder(replay, &rows, self.series(&points), self.steps);
+        let holder = holder(&rows, &lines);
         if let Some(holder) = &holder {
             holder.come_first(&mut rows);
         }
         Leaks {
             level: asked.level,
             steps: self.steps,
+            round: asked.rounds.as_ref().map(|of| Place::of(Some(&of.begins))),
             warm_up_steps: asked.warm_up_steps,
             least_steps: asked.least_steps,
             bytes: rows.iter().map(|row| row.bytes).sum(),
             holder,
             rows,
             mismatches,
+            begins: asked.rounds.as_ref().map(|of| of.begins.clone()),
         }
-    }
-
-    /// The bytes of each stack at the ends of steps, and its live blocks.
-    fn series<'a>(&'a self, points: &'a [u64]) -> impl Iterator<Item = KeptSeries> + 'a {
-        self.lives.iter().map(|((device, key), life)| {
-            let at = |step: &u64| life.ends.binary_search_by_key(step, |(at, _)| *at);
-            let bytes = |step: &u64| match at(step) {
-                Ok(at) => life.ends[at].1,
-                Err(_) if *step == self.steps => life.at_the_end_of(*step),
-                Err(_) => 0,
-            };
-            KeptSeries {
-                device: *device,
-                key: *key,
-                blocks: life.all().blocks,
-                bytes: points.iter().map(|step| (*step, bytes(step))).collect(),
-            }
-        })
     }
 
     /// The scale of single blocks on each device, if stacks are sampled.
@@ -284,22 +249,23 @@ impl Survivors {
         self.steps.saturating_sub(latest).saturating_add(1) >= self.asked.least_steps
     }
 
-    fn row(&self, device: DeviceOrdinal, owner: Owner, line: &Line, points: &[u64]) -> LeakRow {
+    fn row(&self, device: DeviceOrdinal, owner: Owner, line: &Line) -> LeakRow {
         let all = line.births.values().fold(Figure::default(), plus);
         let old = line.births.iter().filter(|(born, _)| self.is_old(**born));
         let survived = old.clone().map(|(_, figure)| figure);
         let survived = survived.fold(Figure::default(), plus);
         let after_warm_up = old.filter(|(born, _)| **born > self.asked.warm_up_steps);
-        let series: Vec<(u64, u64)> = points
-            .iter()
-            .map(|step| (*step, line.ends.get(step).copied().unwrap_or(0)))
-            .collect();
+        let growth = Growth::of(&self.series(line));
+        let needed = self
+            .asked
+            .warm_up_steps
+            .saturating_add(self.asked.least_steps);
         let class = match after_warm_up.count() {
             _ if owner.is_workspace() => Class::Cache,
+            _ if growth.is_growth && self.steps > needed => Class::Growing,
             _ if survived.blocks == 0 => Class::EndOnly,
             0 => Class::WarmUp,
             1 if !line.others => Class::WarmUp,
-            2.. if grows(&series) => Class::Growing,
             _ => Class::Cache,
         };
         let step = |born: &u64| Some(*born).filter(|born| *born != BEFORE);
@@ -314,9 +280,20 @@ impl Survivors {
             survived_blocks: survived.blocks,
             oldest_step: line.births.keys().next().and_then(step),
             newest_step: line.births.keys().next_back().and_then(step),
-            bytes_per_step: slope(&series),
+            bytes_per_step: growth.per_round,
+            bytes_per_step_least: growth.range.0,
+            bytes_per_step_most: growth.range.1,
             owner,
         }
+    }
+
+    /// The figures of a line at the ends of recorded steps, and of the last one.
+    fn series(&self, line: &Line) -> Vec<(u64, Figure)> {
+        let last = Some(self.steps).filter(|step| *step >= self.asked.warm_up_steps.max(1));
+        let rounds = self.ends.rounds().iter().copied();
+        let rounds = rounds.chain(last.filter(|last| self.ends.rounds().last() != Some(last)));
+        let figure = |step| line.ends.get(&step).copied().unwrap_or_default();
+        rounds.map(|step| (step, figure(step))).collect()
     }
 
     /// Compares the rows with the level's own figure. Blocks that a bounded capture no longer has individually become
@@ -338,7 +315,7 @@ impl Survivors {
                 let mut line = Line::default();
                 let bytes = total - sum;
                 line.births.insert(BEFORE, Figure { bytes, blocks: 0 });
-                let mut row = self.row(*device, Owner::Evicted, &line, &[]);
+                let mut row = self.row(*device, Owner::Evicted, &line);
                 row.class = row.class.map(|_| Class::WarmUp);
                 rows.push(row);
             } else if total != sum {
@@ -346,47 +323,5 @@ impl Survivors {
             }
         }
         mismatches
-    }
-}
-
-fn add(life: &mut Life, born: u64, block: Block) {
-    let (bytes, blocks) = (block.bytes, 1);
-    *life.births.entry(born).or_default() += Figure { bytes, blocks };
-    life.live = life.live.saturating_add(bytes);
-}
-
-fn plus(mut sum: Figure, figure: &Figure) -> Figure {
-    sum += *figure;
-    sum
-}
-
-/// All stacks of a line on a device.
-#[derive(Default)]
-struct Line {
-    births: BTreeMap<u64, Figure>,
-    ends: BTreeMap<u64, u64>,
-    /// Whether it has memory other than an optimizer's state.
-    others: bool,
-}
-
-impl Line {
-    /// Adds a stack. `scale` is linear except for rounding.
-    fn add(&mut self, life: &Life, steps: u64, scale: &dyn Fn(Figure) -> Figure) {
-        let (mut passed, mut before) = (Figure::default(), Figure::default());
-        for (born, figure) in &life.births {
-            passed += *figure;
-            // The rounding error is added to the next part, so that the parts sum to the whole.
-            let mut part = scale(passed);
-            part -= before;
-            before += part;
-            *self.births.entry(*born).or_default() += part;
-        }
-        let bytes = |bytes| scale(Figure { bytes, blocks: 0 }).bytes;
-        for (step, had) in &life.ends {
-            *self.ends.entry(*step).or_default() += bytes(*had);
-        }
-        if life.ends.last().is_none_or(|(step, _)| *step != steps) {
-            *self.ends.entry(steps).or_default() += bytes(life.at_the_end_of(steps));
-        }
     }
 }

@@ -1,5 +1,8 @@
 //! The step, phase and range of a point in time, as text.
 
+use gpumem_capture::Seq;
+use gpumem_judge::LoopRounds;
+
 use crate::account::When;
 use crate::replay::At;
 use crate::units::time;
@@ -16,6 +19,17 @@ pub fn at(moment: At) -> String {
         At::Event(seq) => format!("after event {}", seq.0),
         At::Time(nanos) => format!("at {}", time(nanos)),
         At::Step(step) => format!("at the end of step {step}"),
+    }
+}
+
+/// The same; the last event of a round of the loop is `at the end of round 7`.
+pub fn at_round(moment: At, rounds: Option<&LoopRounds>) -> String {
+    match rounds.map(|rounds| (rounds, rounds.last())) {
+        Some((rounds, Some(last))) if moment == At::Event(last) => {
+            let after = Seq(last.0.saturating_add(1));
+            format!("at the end of round {}", rounds.ended_before(after))
+        }
+        _ => at(moment),
     }
 }
 

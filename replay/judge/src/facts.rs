@@ -4,6 +4,7 @@ mod collect;
 
 use gpumem_capture::{CodeId, Level, PlacementId, ProcessKey, PyFrame, StackId};
 use gpumem_replay::attribution::{Line, Owner, owner};
+use gpumem_replay::names::Names;
 use gpumem_replay::{Block, Category, Figure, Replay, StackKey};
 
 use collect::{alike, copies, larger, largest, live, longer, new, outside, parts, request, total};
@@ -14,6 +15,7 @@ use crate::holders::Holders;
 use crate::kept::{Kept, kept};
 use crate::path::Path;
 use crate::replays::Replays;
+use crate::rounds::Loop;
 
 /// The request that failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -265,52 +267,54 @@ impl Facts {
     }
 }
 
-impl Follow {
-    /// Whether a module makes or converts its parameters in a stack.
-    pub(crate) fn makes_weights(&self, replay: &Replay, stack: StackId) -> bool {
-        let frames = replay.names.py_stacks.get(&stack);
-        let frames = frames.map_or(&[][..], |(frames, _)| frames);
-        frames.iter().any(|frame| {
-            let code = replay.names.codes.get(&frame.code);
-            code.is_some_and(|code| {
-                let name = code.name.rsplit('.').next().unwrap_or_default();
-                let file = code
-                    .file
-                    .rsplit_once("torch/nn/modules/")
-                    .map(|(_, file)| file);
-                match file {
-                    Some("module.py") => name == "_apply",
-                    Some(_) => matches!(name, "__init__" | "reset_parameters"),
-                    None => false,
-                }
-            })
+/// Whether a module makes or converts its parameters in a stack.
+pub(crate) fn makes_weights(names: &Names, stack: StackId) -> bool {
+    let frames = names.py_stacks.get(&stack);
+    let frames = frames.map_or(&[][..], |(frames, _)| frames);
+    frames.iter().any(|frame| {
+        let code = names.codes.get(&frame.code);
+        code.is_some_and(|code| {
+            let name = code.name.rsplit('.').next().unwrap_or_default();
+            let file = code
+                .file
+                .rsplit_once("torch/nn/modules/")
+                .map(|(_, file)| file);
+            match file {
+                Some("module.py") => name == "_apply",
+                Some(_) => matches!(name, "__init__" | "reset_parameters"),
+                None => false,
+            }
         })
-    }
+    })
+}
 
-    /// Whether a function is the program's or a library's, not PyTorch's or Python's.
-    pub(crate) fn is_the_programs(&self, replay: &Replay, code: CodeId) -> bool {
-        let code = replay.names.codes.get(&code);
-        !code.is_some_and(|code| {
-            let is_standard =
-                code.file.contains("/lib/python3.") && !code.file.contains("-packages/");
-            is_standard || code.file.contains("/site-packages/torch/")
-        })
-    }
+/// Whether a function is the program's or a library's, not PyTorch's or Python's.
+pub(crate) fn is_the_programs(names: &Names, code: CodeId) -> bool {
+    let code = names.codes.get(&code);
+    !code.is_some_and(|code| {
+        let is_standard = code.file.contains("/lib/python3.") && !code.file.contains("-packages/");
+        is_standard || code.file.contains("/site-packages/torch/")
+    })
+}
 
-    /// The line at an offset of a function.
-    pub(crate) fn line_at(&self, replay: &Replay, code: CodeId, offset: i32) -> Option<Owner> {
-        let frame = PyFrame {
-            code,
-            offset,
-            entered_from_c: false,
-        };
-        let of = replay.names.codes.get(&code)?;
-        let line = Line {
-            file: replay.names.absolute_path(&of.file),
-            relative: replay.names.relative_path(&of.file),
-            line: replay.names.line(&frame)?,
-            function: of.name.clone(),
-        };
-        Some(Owner::Line(line, None))
-    }
+/// The line at an offset of a function.
+pub(crate) fn line_at(names: &Names, code: CodeId, offset: i32) -> Option<Owner> {
+    let frame = PyFrame {
+        code,
+        offset,
+        entered_from_c: false,
+    };
+    let of = names.codes.get(&code)?;
+    let line = Line {
+        file: names.absolute_path(&of.file),
+        relative: names.relative_path(&of.file),
+        line: names.line(&frame)?,
+        function: of.name.clone(),
+    };
+    Some(Owner::Line(line, None))
+}
+
+/// The line at which a round begins.
+pub(crate) fn begins(names: &Names, of: &Loop) -> Option<Owner> {
+    line_at(names, of.code, of.first)
 }

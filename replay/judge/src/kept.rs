@@ -8,8 +8,9 @@ use gpumem_replay::attribution::Owner;
 use gpumem_replay::{Block, Category, Figure, KeyId, Replay, ThreadPhase};
 use rustc_hash::FxHashMap;
 
-use crate::facts::{Live, line_of};
+use crate::facts::{Live, begins, is_the_programs, line_at, line_of, makes_weights};
 use crate::follow::Follow;
+use crate::growth::KeptEach;
 use crate::path::{Path, Step};
 use crate::rounds::Loop;
 
@@ -93,7 +94,7 @@ pub(crate) fn kept(replay: &Replay, follow: &Follow, path: &Path, live: &[Live])
         .loops()
         .iter()
         .filter(|of| of.round() > 1 && of.contains(path))
-        .filter(|of| follow.is_the_programs(replay, of.code) && !is_recursive(of, path))
+        .filter(|of| is_the_programs(&replay.names, of.code) && !is_recursive(of, path))
         .collect();
     loops.sort_by_key(|of| (of.depth, of.first));
     let mut out = Vec::new();
@@ -149,7 +150,7 @@ fn kept_by(
             continue;
         }
         has_parameters |=
-            *category == Category::Parameter && follow.makes_weights(replay, replay.stacks(key).py);
+            *category == Category::Parameter && makes_weights(&replay.names, replay.stacks(key).py);
         let of = stacks.entry(key).or_default();
         add(of, round, block);
         of.blocks.push((*address, block.bytes));
@@ -222,15 +223,18 @@ fn kept_by(
         })
         .collect();
     all.sort_by_key(|(line, _)| Reverse((line.figure.bytes, line.figure.blocks)));
-    let last = all.iter().max_by_key(|(_, last)| *last);
-    let is_small = |line: &KeptLine| {
-        line.figure.bytes <= figure.bytes / 8 && line.rounds + 1 >= rounds.len() as u64
-    };
-    let last = last.map(|(line, _)| line.clone()).filter(is_small);
+    let each: Vec<KeptEach> = all
+        .iter()
+        .map(|(line, last)| KeptEach {
+            bytes: line.figure.bytes,
+            rounds: line.rounds,
+            last: *last,
+        })
+        .collect();
+    let last = KeptEach::holder(&each).map(|at| all[at].0.clone());
     let lines: Vec<KeptLine> = all.into_iter().map(|(line, _)| line).collect();
-    let begins = follow.line_at(replay, of.code, of.first);
     Some(Kept {
-        begins,
+        begins: begins(&replay.names, of),
         made_at: made_at(replay, follow, &stacks, figure.bytes),
         rounds: now,
         of: rounds.len() as u64,
@@ -274,9 +278,9 @@ fn made_at(
     // Frames of PyTorch, such as a data loader's, are not the program's lines.
     let step = site
         .iter()
-        .rfind(|step| follow.is_the_programs(replay, step.code))?;
+        .rfind(|step| is_the_programs(&replay.names, step.code))?;
     (bytes > all / 2)
-        .then(|| follow.line_at(replay, step.code, step.offset))
+        .then(|| line_at(&replay.names, step.code, step.offset))
         .flatten()
 }
 

@@ -1,7 +1,8 @@
 //! Why an allocation failed: facts, rules, a verdict, words. The only judge.
 //!
 //! [`Follow`] observes a capture's records next to the replay, and takes the [`Facts`] at the failure. [`judge`] goes
-//! through the rules and returns the first that holds as a [`Verdict`]. [`words`] has its sentences.
+//! through the rules and returns the first that holds as a [`Verdict`]. [`words`] has its sentences. [`Growth`] says
+//! whether memory grows from round to round, for failures and for runs without one.
 //!
 //! # Design constraints
 //! - A fact is exact as far as the capture goes, and has no text.
@@ -15,10 +16,12 @@
 mod cache;
 mod facts;
 mod follow;
+mod growth;
 mod holders;
 mod kept;
 mod path;
 mod replays;
+mod round_clock;
 mod rounds;
 mod rules;
 mod verdict;
@@ -27,8 +30,10 @@ pub mod words;
 pub use cache::{Cache, Free};
 pub use facts::{Alike, Copied, Facts, Larger, Longer, New, Outside, Part, Request};
 pub use follow::{After, Card, Follow};
+pub use growth::{Ends, Growth, KeptEach};
 pub use holders::{Holder, HolderKind, Holders};
 pub use kept::{Kept, KeptLine};
 pub use replays::{Replays, Setting};
+pub use round_clock::{LoopRounds, RoundClock, RoundOf};
 pub use rules::judge;
 pub use verdict::{Certainty, Kind, Verdict};

@@ -160,15 +160,15 @@ impl Rounds {
         &self.loops
     }
 
-    /// A thread allocates with a Python stack.
+    /// A thread allocates with a Python stack. Returns the index of the loop whose next round begins with it.
     pub fn reach(
         &mut self,
         names: &Names,
         (thread, stack): (ThreadId, StackId),
         (seq, backwards): (Seq, u64),
-    ) {
+    ) -> Option<usize> {
         if stack == StackId::NONE || self.path(names, stack).is_backward {
-            return;
+            return None;
         }
         let Some(before) = self.threads.get(&thread).copied() else {
             let leader = stack;
@@ -197,26 +197,20 @@ impl Rounds {
             self.loops[at].begin(seq, backwards);
         }
         self.threads.insert(thread, Thread { stack, leader });
+        back
     }
 
     /// A thread begins with a function with which others began: each thread is a round.
-    fn begin_thread(&mut self, stack: StackId, seq: Seq, backwards: u64) {
-        let Some(root) = self.paths.get(&stack).and_then(|path| path.steps.first()) else {
-            return;
-        };
-        let code = root.code;
+    fn begin_thread(&mut self, stack: StackId, seq: Seq, backwards: u64) -> Option<usize> {
+        let code = self.paths.get(&stack)?.steps.first()?.code;
         let place = Step {
             code,
             offset: i32::MIN,
         };
-        match self.roots.get(&code) {
-            None => drop(self.roots.insert(code, 0)),
-            Some(_) => {
-                if let Some(at) = self.at(0, 0, place, i32::MAX, false) {
-                    self.loops[at].begin(seq, backwards);
-                }
-            }
-        }
+        self.roots.insert(code, 0)?;
+        let at = self.at(0, 0, place, i32::MAX, false)?;
+        self.loops[at].begin(seq, backwards);
+        Some(at)
     }
 
     #[cold]

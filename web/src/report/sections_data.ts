@@ -110,12 +110,15 @@ export interface Leak extends Line {
   survived: number;
   steps: [number | null, number | null];
   per_step: number;
+  per_step_range: [number, number];
 }
 
 export interface Leaks {
   seq: number;
   time: number;
+  /** That ended; rounds of the loop at `round`, if there is one. */
   steps: number;
+  round: string | null;
   warm_up: number;
   least: number;
   bytes: number;

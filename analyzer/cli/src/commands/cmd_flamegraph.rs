@@ -32,7 +32,7 @@ pub enum OfArg {
     Allocated,
     /// Bytes allocated for temporary blocks: see --within
     Temporary,
-    /// Live bytes of lines that grow from step to step: see leaks
+    /// Live bytes of lines that grow from step to step, or from round to round of a loop: see leaks
     Leaked,
 }
 
@@ -204,7 +204,9 @@ fn nothing(of: OfArg, level: Level) -> String {
         OfArg::Live => format!("no memory was live at the {level} level at this point in time"),
         OfArg::Allocated => format!("no memory was allocated at the {level} level"),
         OfArg::Temporary => format!("the {level} level has no temporary blocks"),
-        OfArg::Leaked => format!("no line of the {level} level grows from step to step"),
+        OfArg::Leaked => {
+            format!("no line of the {level} level grows from step to step, or from round to round")
+        }
     }
 }
 
@@ -290,9 +292,9 @@ fn told(file: &Path, args: &Args, moment: At, notes: &mut Notes<'_>) -> anyhow::
         }
         OfArg::Leaked => {
             let asked = Some(moment).filter(|moment| *moment != At::Peak);
-            let (session, survivors, moment) = survivors(file, part, asked, (3, 1))?;
+            let (session, survivors, at) = survivors(file, part, asked, (3, 1))?;
             let held = survivors.growing(&session.replay);
-            (session, held, format!("of growing lines, {}", at(moment)))
+            (session, held, format!("of growing lines, {at}"))
         }
     };
     said.push_str(&part.said());

@@ -1,7 +1,5 @@
 //! `gpumem-analyze html`: one self-contained HTML page.
 
-mod last_step;
-
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
@@ -11,8 +9,8 @@ use gpumem_analyzer::render::{
 use gpumem_analyzer::replay::{At, Query, Replay};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{
-    Asked, FollowBlocks, HintWatch, Hints, Moment, MomentKind, Moments, Page, PageHead, PageLimits,
-    PageSources, Room, Stretch, Summary, TimelineBuilder,
+    Asked, FollowBlocks, HintWatch, Hints, LastRound, Moment, MomentKind, Moments, Page, PageHead,
+    PageLimits, PageSources, Room, Stretch, Summary, TimelineBuilder,
 };
 
 use super::exit::Exit;
@@ -21,7 +19,6 @@ use super::output::{Output, To, beside, file_name};
 use super::read::{cause, ledgers, read_with, symbols};
 use crate::args::SymbolArgs;
 use crate::selection::{Capture, moment};
-use last_step::LastStep;
 
 /// The most bytes of a page.
 const LARGEST: usize = 5_000_000;
@@ -83,15 +80,15 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         moments.also(MomentKind::Asked, shown);
     }
     let mut blocks = FollowBlocks::choose(replay, &moments, ROOM, stretch);
-    let mut last_step = LastStep::of(replay);
+    let mut last_round = LastRound::of(replay, watch.rounds(replay));
     let second = Moments::second(replay);
     let last = read_with(file, second, &mut |replay, record, effect| {
         moments.observe(replay, record);
         blocks.observe(replay, record, effect);
-        last_step.observe(replay, record, effect);
+        last_round.observe(replay, record, effect);
     })?;
     let blocks = blocks.finish(&last.replay);
-    let leaks = last_step.finish(&last.replay);
+    let leaks = last_round.finish(&last.replay);
     drop(last);
     let moments = moments.finish();
     let ledgers = ledgers(file, &session, Asked::default())?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gpumem_analyzer::render::leaks_text;
 use gpumem_analyzer::replay::At;
-use gpumem_analyzer::views::{LEAST_STEPS, WARM_UP_STEPS, at};
+use gpumem_analyzer::views::{LEAST_STEPS, WARM_UP_STEPS};
 
 use super::exit::Exit;
 use super::output::Output;
@@ -17,13 +17,13 @@ use crate::selection::{Part, moment};
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The point in time: end, an event's number, a time (`1.5s`, `00:01.500`) or step=N (the end of step N).
-    /// Default: the end of the last step, because a program frees much memory when it exits
+    /// Default: the end of the last step or round, because a program frees much memory when it exits
     #[arg(long, value_name = "POINT", value_parser = not_the_peak)]
     pub at: Option<At>,
-    /// Count a block as growth or cache only if it stayed live over the ends of at least K steps
+    /// Count a block as kept only if it stayed live over the ends of at least K steps or rounds
     #[arg(long, value_name = "K", default_value_t = LEAST_STEPS, value_parser = clap::value_parser!(u64).range(1..))]
     pub steps: u64,
-    /// The last step of the warm-up
+    /// The last step or round of the warm-up
     #[arg(long, value_name = "N", default_value_t = WARM_UP_STEPS)]
     pub warm_up: u64,
     /// Of what.
@@ -50,12 +50,12 @@ fn not_the_peak(text: &str) -> Result<At, String> {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.part.capture(&args.file);
     let ages = (args.steps, args.warm_up);
-    let (session, survivors, moment) = survivors(file, &args.part, args.at, ages)?;
+    let (session, survivors, at) = survivors(file, &args.part, args.at, ages)?;
     let leaks = survivors.leaks(&session.replay);
     output
         .notes
         .mismatches(&leaks.mismatches, "lines", leaks.level);
-    let when = at(moment) + &args.part.said();
+    let when = at + &args.part.said();
     let of = Of {
         file,
         session: &session,

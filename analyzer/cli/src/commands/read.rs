@@ -8,7 +8,9 @@ use gpumem_analyzer::replay::{At, OutOfMemory, Query};
 use gpumem_analyzer::session::{self, Observer, Session, Survey};
 use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
 use gpumem_analyzer::unanswered::Unanswered;
-use gpumem_analyzer::views::{Asked, AskedLeaks, Cause, Ledger, ReplaysOfRun, Survivors};
+use gpumem_analyzer::views::{
+    Asked, AskedLeaks, Cause, Ledger, ReplaysOfRun, RoundClock, Survivors, at_round, last_round,
+};
 use gpumem_capture::{Level, Progress, Reader};
 
 use super::exit::explained;
@@ -163,21 +165,21 @@ pub fn pid(path: &Path) -> anyhow::Result<u32> {
     Ok(reader.header().pid)
 }
 
-/// What is live at a point in time, by default the end of the last step, and how old it is. The capture is read twice,
-/// because the number of the last step is known only at its end.
+/// What is live at a point in time, by default the end of the last step or round, and how old it is; and that
+/// point as text. The capture is read twice, because the last round is known only at its end.
 pub fn survivors(
     file: &Path,
     part: &Part,
     at: Option<At>,
     (least_steps, warm_up_steps): (u64, u64),
-) -> anyhow::Result<(Session, Survivors, At)> {
-    let first = read(file, At::End)?;
-    let last = At::Step(first.replay.spans.steps);
-    let has_steps = first.replay.spans.steps > 0;
-    let moment = at.unwrap_or_else(|| {
-        let told = has_steps && first.replay.can_answer(last.into());
-        if told { last } else { At::End }
-    });
+) -> anyhow::Result<(Session, Survivors, String)> {
+    let mut clock = RoundClock::default();
+    let first = read_with(file, At::End, &mut |replay, record, _| {
+        clock.observe(replay, record);
+    })?;
+    let rounds = clock.rounds(&first.replay.names);
+    let moment = at.unwrap_or_else(|| last_round(&first.replay, rounds.as_ref()));
+    let when = at_round(moment, rounds.as_ref());
     let sizes = part.size.unwrap_or_default();
     let mut survivors = Survivors::new(AskedLeaks {
         level: part.level(&first)?,
@@ -186,6 +188,7 @@ pub fn survivors(
         select: part.select_of_events()?,
         least_steps,
         warm_up_steps,
+        rounds,
     });
     let query = Query {
         moment,
@@ -195,5 +198,5 @@ pub fn survivors(
     let session = read_with(file, query, &mut |replay, record, effect| {
         survivors.observe(replay, record, effect);
     })?;
-    Ok((session, survivors, moment))
+    Ok((session, survivors, when))
 }

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId};
+use gpumem_capture::{
+    CodeId, Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, PyFrame, StackId,
+};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
@@ -109,6 +111,7 @@ fn what_grows_is_told_from_caches_the_warm_up_and_what_is_young() {
                 "bytes": steps * 2 * M, "blocks": steps,
                 "survived_bytes": (steps - 2) * 2 * M, "survived_blocks": steps - 2,
                 "oldest_step": 1, "newest_step": steps, "bytes_per_step": 2 * M,
+                "bytes_per_step_least": 2 * M, "bytes_per_step_most": 2 * M,
             })
         );
         let row = of_line(&found, 32);
@@ -117,6 +120,8 @@ fn what_grows_is_told_from_caches_the_warm_up_and_what_is_young() {
             (&row["class"], &row["blocks"]),
             (&json!("growing"), &json!(steps / 5))
         );
+        let range = ["bytes_per_step_least", "bytes_per_step_most"].map(|key| row[key].as_i64());
+        assert!(range[0] <= Some(slope) && Some(slope) <= range[1]);
         let expected = M as i64 / 16 / 5;
         assert!((slope - expected).abs() < expected / 10, "{slope}");
         for (line, class, bytes) in [
@@ -231,9 +236,99 @@ fn without_steps_what_is_alive_is_told_and_nothing_made_up() {
     assert_eq!(found["rows"][0]["class"], Value::Null);
     let text = stdout(&analyze(&["leaks"], &file));
     assert!(
-        text.contains("The capture has no steps, so growth is not known"),
+        text.contains("The capture has no steps, and no loop of the program keeps memory"),
         "{text}"
     );
+}
+
+/// A server without steps: for each request, `serve` (line 12) allocates 3 MiB, and `answer` (line 5) a response of 1
+/// MiB that is kept. All is freed when it ends.
+fn server(folder: &Path, requests: u64) -> PathBuf {
+    let mut capture = Synthetic::new(folder);
+    for (id, first_line, name) in [(9001, 12, "serve"), (9002, 5, "answer")] {
+        capture.define(&Definition::Code {
+            id: CodeId(id),
+            first_line,
+            file: "/home/me/run/serve.py".into(),
+            name: name.into(),
+            line_table: Vec::new(),
+        });
+    }
+    let frame = |code, offset| PyFrame {
+        code: CodeId(code),
+        offset,
+        entered_from_c: false,
+    };
+    let (request, response) = (StackId(9003), StackId(9004));
+    for (id, frames) in [
+        (request, vec![frame(9001, 10)]),
+        (response, vec![frame(9002, 4), frame(9001, 20)]),
+    ] {
+        capture.define(&Definition::PyStack {
+            id,
+            truncated: false,
+            frames,
+            modules: Vec::new(),
+        });
+    }
+    let none = EventFlags::NONE;
+    for n in 1..=requests {
+        tensor(&mut capture, n << 32, 3 * M, none, request);
+        tensor(&mut capture, (n << 32) + 1, M, none, response);
+        capture.free_tensor(n << 32, 3 * M, 0, StackId::NONE);
+    }
+    for n in 1..=requests {
+        capture.free_tensor((n << 32) + 1, M, 0, StackId::NONE);
+    }
+    capture.finish()
+}
+
+#[test]
+fn without_steps_the_rounds_of_a_loop_count() {
+    let folder = tempdir().expect("a folder");
+    for requests in [3, 6, 20, 400] {
+        let file = server(folder.path(), requests);
+        let (leaks, ended) = (leaks(&[], &file), requests - 1);
+        assert_eq!(leaks["steps"], ended);
+        assert_eq!(
+            (&leaks["round"]["line"], &leaks["round"]["function"]),
+            (&json!(12), &json!("serve"))
+        );
+        let row = of_line(&leaks, 5);
+        assert_eq!(
+            (&row["bytes"], &row["blocks"]),
+            (&json!(ended * M), &json!(ended))
+        );
+        assert_eq!(
+            (&row["oldest_step"], &row["newest_step"]),
+            (&json!(1), &json!(ended))
+        );
+        let text = stdout(&analyze(&["leaks"], &file));
+        let title = format!("Live at the tensor level at the end of round {ended} ");
+        assert!(text.starts_with(&title), "{text}");
+        let of = "of the loop at serve.py:12";
+        let verdict = match requests {
+            3 => format!("2 rounds have ended {of}; growth is reported from 5 rounds on.\n"),
+            _ => format!("1 line grows by 1.00 MiB per round {of}.\n"),
+        };
+        assert!(text.ends_with(&verdict), "{text}");
+        if requests > 3 {
+            assert_eq!(
+                (&row["class"], &row["bytes_per_step"]),
+                (&json!("growing"), &json!(M))
+            );
+            let (hints, _) = json_of(&["hints", "--format", "json"], &file);
+            let growing = &hints[0];
+            assert_eq!(growing["kind"], "growing", "{hints}");
+            let what = growing["what"].as_str().expect("text");
+            let rounds =
+                format!("after round {ended} than after round 1 {of}: 1.00 MiB more each round");
+            assert!(requests > 20 || what.ends_with(&rounds), "{what}");
+        }
+        let text = stdout(&analyze(&["leaks", "--at", "end"], &file));
+        assert_eq!(text, "No memory was live at the tensor level at the end.\n");
+        std::fs::remove_file(&file).expect("removed");
+    }
 }
 
 #[test]

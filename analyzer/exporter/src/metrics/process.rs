@@ -138,8 +138,10 @@ fn figures(to: &mut Families, device: &DeviceNow, labels: &[(&str, &str)]) {
         ),
         (
             "gpumem_step_growth_bytes",
-            "Growth of live memory per step: median slope over the last 32 steps.",
-            device.step_growth,
+            "Growth of live memory per step, or per round of the program's loop, over the last 32; 0: it does not grow.",
+            device
+                .step_growth
+                .map(|of| if of.is_growth { of.per_round } else { 0 }),
         ),
     ];
     for (name, help, value) in signed {

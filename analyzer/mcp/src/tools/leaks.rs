@@ -1,8 +1,10 @@
-//! `leaks`: memory that stays live from step to step.
+//! `leaks`: memory that stays live from step to step, or from round to round of a loop.
 
 use gpumem_analyzer::replay::{At, Query, Sizes};
 use gpumem_analyzer::unanswered::Unanswered;
-use gpumem_analyzer::views::{AskedLeaks, Select, Survivors, at, level_or_default};
+use gpumem_analyzer::views::{
+    AskedLeaks, RoundClock, Select, Survivors, at_round, last_round, level_or_default,
+};
 use gpumem_capture::DeviceOrdinal;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,7 +26,8 @@ const STEPS: u64 = 3;
 pub struct Args {
     /// The capture, as captures names it
     capture: String,
-    /// When: end, oom, `step 3`, `event 12345` or a time; by default the end of the last step
+    /// When: end, oom, `step 3`, `event 12345` or a time; by default the end of the last step, or of
+    /// the last round of the program's loop
     #[serde(default)]
     at: Option<Moment>,
     /// Which level; by default tensors, or the driver's if there are no tensors
@@ -49,9 +52,11 @@ pub struct Args {
 /// The capture cannot be read, or does not have the requested point in time.
 pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let capture = context.capture(&args.capture)?;
-    let first = context.sessions.read(&capture, At::End.into())?;
-    let steps = first.replay.spans.steps;
-    let last = At::Step(steps);
+    let mut clock = RoundClock::default();
+    let first = watched(&capture, At::End.into(), &mut |replay, record, _| {
+        clock.observe(replay, record);
+    })?;
+    let rounds = clock.rounds(&first.replay.names);
     let moment = match args.at.map(|moment| moment.0) {
         Some(At::Peak) => {
             return Err(refused!(
@@ -68,9 +73,9 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
             }
         },
         Some(moment) => moment,
-        None if steps > 0 && first.replay.can_answer(last.into()) => last,
-        None => At::End,
+        None => last_round(&first.replay, rounds.as_ref()),
     };
+    let when = at_round(moment, rounds.as_ref());
     let mut survivors = Survivors::new(AskedLeaks {
         level: level_or_default(args.level.map(Into::into), &first.replay),
         moment,
@@ -81,6 +86,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         },
         least_steps: args.steps.unwrap_or(STEPS).max(1),
         warm_up_steps: args.warm_up.unwrap_or(1),
+        rounds,
     });
     let query = Query::from(moment);
     let session = watched(&capture, query, &mut |replay, record, effect| {
@@ -90,13 +96,14 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         return Err(refused!("{}: {why}", capture.name));
     }
     let leaks = survivors.leaks(&session.replay);
-    let growing = leaks.rows.first().filter(|row| row.bytes_per_step > 0);
+    let growing = leaks.rows.iter().find(|row| row.growth().is_some());
     let place = growing.and_then(|row| row.place.file.as_ref().zip(row.place.line));
     let found = Found::settled(is_settled(&session))
         .with("capture", capture.name.clone())
         .with("level", leaks.level.to_string())
-        .with("at", at(moment))
+        .with("at", when)
         .with("steps_ended", leaks.steps)
+        .with_any("round", leaks.round.as_ref().map(row))
         .with("least_steps", leaks.least_steps)
         .with("warm_up_steps", leaks.warm_up_steps)
         .with_bytes("bytes", "size", leaks.bytes)

@@ -1,8 +1,6 @@
 //! Why an allocation failed, judged once for all outputs by [`gpumem_judge`].
 
-pub(super) mod graph;
 mod holders;
-pub(super) mod places;
 mod replays;
 
 use std::cmp::Reverse;

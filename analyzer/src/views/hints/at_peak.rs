@@ -16,7 +16,7 @@ use crate::replay::{Block, Category, Figure, Replay, StackKey};
 use crate::views::by_stack::{ByStack, Owners};
 use crate::views::ledger::Place;
 
-/// Growing memory is judged by its size after this many more steps.
+/// Growing memory is judged by its size after this many more rounds.
 const LATER: u64 = 1000;
 
 /// The maximum number of lines as evidence.
@@ -119,10 +119,12 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
         scaled(watch.frees.unused(replay, device)),
     );
     let mut grown = |graphs: bool| {
-        let grown = watch.growth.of(replay, device, graphs)?;
-        let (first, last) = grown.steps;
-        let per_step = grown.bytes_per_step.max(0).unsigned_abs();
-        let each = crate::units::bytes(per_step);
+        let grown = watch.growing.of(replay, device, graphs)?;
+        let (first, last) = grown.rounds;
+        let (round, of_loop) = match &grown.of_loop {
+            None => ("step", String::new()),
+            Some(begins) => ("round", format!(" of the loop at {}", begins.label(names))),
+        };
         let (kind, of, advice) = match graphs {
             true => (
                 HintKind::KeptGraphs,
@@ -135,8 +137,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
                 "something keeps memory of each step: gpumem-analyze leaks shows its age, line by line",
             ),
         };
-        let held = watch.growth.holder(replay, device).filter(|_| graphs);
-        let said = held.as_ref().map(|(line, figure)| {
+        let probably = grown.holder.as_ref().map(|(line, figure)| {
             let blocks = many(figure.blocks, "block", "blocks");
             format!(
                 "; probably kept by the tensor of {} ({blocks})",
@@ -144,15 +145,18 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
             )
         });
         let what = format!(
-            "{{}} more were live after step {} than after step {}{of}: {each} more each step{}",
+            "{{}} more were live after {round} {} than after {round} {}{of_loop}{of}: {} more each {round}{}",
             crate::units::count(last),
             crate::units::count(first),
-            said.unwrap_or_default()
+            grown.growth.text(),
+            probably.unwrap_or_default()
         );
-        let later = per_step.saturating_mul(LATER);
-        let mut told = hint_of(kind, &what, advice, scaled(grown.figures), later)?;
-        told.holder = held.map(|(owner, figure)| evidence(owner, figure));
-        Some(told)
+        let per_round = grown.growth.per_round.max(0).unsigned_abs();
+        let later = per_round.saturating_mul(LATER);
+        let advice = advice.replace("step", round);
+        let mut hint = hint_of(kind, &what, &advice, scaled(grown.figures), later)?;
+        hint.holder = grown.holder.map(|(owner, figure)| evidence(owner, figure));
+        Some(hint)
     };
     let (graphs, growing) = (grown(true), grown(false));
     [

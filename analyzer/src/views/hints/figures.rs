@@ -3,7 +3,7 @@
 use gpumem_capture::StackId;
 
 use crate::names::Names;
-use crate::replay::{Figure, StackKey};
+use crate::replay::{Figure, Replay, StackKey, ThreadPhase};
 
 /// By stack.
 pub(super) type Figures = Vec<(StackKey, Figure)>;
@@ -14,6 +14,13 @@ pub(super) const NUMBERED: &str = "_ZN2at15sequence_number17get_and_incrementEv"
 /// Whether a module's forward is among the functions.
 pub(super) fn is_in_forward(names: &Names, stack: StackId) -> bool {
     functions(names, stack).any(|(_, name)| name == "forward" || name.ends_with(".forward"))
+}
+
+/// Whether autograd may keep the memory of a stack for a backward: a forward allocated it, with gradients on.
+pub(in crate::views) fn is_in_graph(replay: &Replay, stacks: StackKey) -> bool {
+    stacks.purpose.phase() == ThreadPhase::Outside
+        && !stacks.purpose.is_no_grad()
+        && is_in_forward(&replay.names, stacks.py)
 }
 
 /// Whether PyTorch's checkpointing runs the forward: it frees what the forward makes, and makes it again in backward.

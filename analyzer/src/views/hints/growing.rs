@@ -1,156 +1,163 @@
-//! Lines whose memory grows with the steps.
+//! Lines whose memory grows from round to round.
 
 use std::collections::BTreeMap;
 
-use gpumem_capture::{DeviceOrdinal, Level};
+use gpumem_capture::{DeviceOrdinal, Level, Record, Seq};
+use gpumem_judge::{Ends, Growth, KeptEach, LoopRounds, RoundClock, RoundOf};
 use rustc_hash::FxHashMap;
 
-use super::figures::{Figures, NUMBERED, is_in_forward};
+use super::figures::{Figures, NUMBERED, is_in_graph};
 use crate::attribution::Owner;
-use crate::replay::{Figure, KeyId, Replay, ThreadPhase};
+use crate::replay::{Effect, Figure, Replay};
+use crate::views::block_events::On;
 use crate::views::by_stack::Owners;
-use crate::views::cause::graph::{Grows, holder};
-use crate::views::growth::{Points, grows, slope};
 
-/// The first step is the warm-up.
+/// The first round is the warm-up.
 const WARM_UP: u64 = 1;
 
-/// The bytes of tensors by stack, at the ends of some steps.
-#[derive(Debug)]
-pub(super) struct Growth {
-    points: Points,
-    ends: FxHashMap<(DeviceOrdinal, KeyId), Vec<(u64, Figure)>>,
+/// The memory of tensors by stack, at the ends of some rounds: of the steps, or of each loop that may turn out to be
+/// the one whose rounds count.
+#[derive(Debug, Default)]
+pub(super) struct Growing {
+    clock: RoundClock,
+    ends: FxHashMap<RoundOf, Ends<On>>,
+    /// The newest allocation of each stack.
+    newest: Vec<Seq>,
 }
 
 /// The growth on a device.
 pub(super) struct Grown {
-    /// The steps between which it grew.
-    pub steps: (u64, u64),
-    /// The growth in each step.
-    pub bytes_per_step: i64,
+    /// The rounds between which it grew.
+    pub rounds: (u64, u64),
+    /// The loop whose rounds they are; `None`: steps.
+    pub of_loop: Option<Owner>,
+    /// The growth in each round.
+    pub growth: Growth,
     /// The whole growth, by stack.
     pub figures: Figures,
+    /// The line whose tensor probably keeps the memory alive, and its live memory.
+    pub holder: Option<(Owner, Figure)>,
 }
 
-impl Default for Growth {
-    fn default() -> Self {
-        Self {
-            points: Points::from(WARM_UP),
-            ends: FxHashMap::default(),
-        }
-    }
-}
-
-impl Growth {
-    /// Records the end of a step.
-    pub fn step(&mut self, replay: &Replay) {
-        let step = replay.spans.steps;
-        if !self.points.take(step) {
-            return;
-        }
-        for ((device, level), row) in &replay.levels {
-            if *level != Level::TENSOR {
-                continue;
+impl Growing {
+    /// Observes a record after the replay has.
+    pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
+        let begun = match effect {
+            Effect::Live(block) => {
+                let at = block.key.0 as usize;
+                if self.newest.len() <= at {
+                    self.newest.resize(at + 1, Seq(0));
+                }
+                self.newest[at] = self.newest[at].max(block.seq);
+                Some(block)
             }
-            // The categories of a stack's blocks may become known between two steps.
-            let mut now: FxHashMap<KeyId, Figure> = FxHashMap::default();
-            for (key, figure) in row.live().filter(|(_, figure)| figure.bytes > 0) {
-                *now.entry(replay.key_of_all_categories(key)).or_default() += figure;
-            }
-            for (key, figure) in now {
-                let ends = self.ends.entry((*device, key)).or_default();
-                ends.push((step, figure));
-            }
-        }
-        if self.points.thin() {
-            let points = &self.points;
-            for ends in self.ends.values_mut() {
-                ends.retain(|(step, _)| points.has(*step));
-            }
-            self.ends.retain(|_, ends| !ends.is_empty());
-        }
-    }
-
-    /// The line whose tensor probably keeps growing memory of a device alive, and its live bytes: see [`holder`].
-    pub fn holder(&self, replay: &Replay, device: DeviceOrdinal) -> Option<(Owner, Figure)> {
-        let points = self.points.with(0);
-        let rounds = points.last()?.saturating_sub(*points.first()?);
-        let mut owners = Owners::new(replay, Level::TENSOR);
-        let (mut all, mut figures) = (Vec::new(), Vec::new());
-        for ((_, key), ends) in self.ends.iter().filter(|((of, _), _)| *of == device) {
-            let at = |step: &u64| ends.binary_search_by_key(step, |(at, _)| *at);
-            let bytes = |step: &u64| at(step).map_or(0, |at| ends[at].1.bytes);
-            let series: Vec<_> = points.iter().map(|step| (*step, bytes(step))).collect();
-            if !grows(&series) {
-                continue;
-            }
-            all.push(Grows {
-                line: owners.of(replay.stacks(*key)),
-                bytes_per_round: slope(&series).max(0).unsigned_abs(),
-                blocks: ends.last().map_or(0, |(_, figure)| figure.blocks),
-                first: u64::from(key.0),
-            });
-            figures.push(ends.last().map_or(Figure::default(), |(_, figure)| *figure));
-        }
-        let found = holder(&all, rounds)?;
-        let own = all.iter().zip(figures);
-        let own = own.filter(|(of, _)| of.line == found.line);
-        let own = own.fold(Figure::default(), |mut sum, (_, figure)| {
-            sum += figure;
-            sum
-        });
-        Some((found.line.clone(), own))
-    }
-
-    /// The lines of a device that grew up to the last step. `graphs`: whether the lines are those in functions named
-    /// forward of a program that builds graphs, or all others.
-    pub fn of(&self, replay: &Replay, device: DeviceOrdinal, graphs: bool) -> Option<Grown> {
-        let points = self.points.with(0);
-        let steps = (*points.first()?, *points.last()?);
-        let builds = replay.names.calls_of(NUMBERED).is_some_and(|n| n > 0);
-        let mut owners = Owners::new(replay, Level::TENSOR);
-        let mut lines: BTreeMap<Owner, Vec<KeyId>> = BTreeMap::new();
-        for (of, key) in self.ends.keys().filter(|(of, _)| *of == device) {
-            debug_assert_eq!(*of, device);
-            let stacks = replay.stacks(*key);
-            let is_graph = builds
-                && stacks.purpose.phase() == ThreadPhase::Outside
-                && is_in_forward(&replay.names, stacks.py);
-            if is_graph == graphs && !stacks.purpose.is_workspace() {
-                lines.entry(owners.of(stacks)).or_default().push(*key);
-            }
-        }
-        let mut grown = Grown {
-            steps,
-            bytes_per_step: 0,
-            figures: Vec::new(),
+            Effect::Gone(_) | Effect::None => None,
         };
-        for keys in lines.into_values() {
-            let at = |key: &KeyId, step: u64| {
-                let ends = self
-                    .ends
-                    .get(&(device, *key))
-                    .map_or(&[][..], Vec::as_slice);
-                let at = ends.binary_search_by_key(&step, |(at, _)| *at);
-                at.map_or(Figure::default(), |at| ends[at].1)
-            };
-            let sum = |step: &u64| (*step, keys.iter().map(|key| at(key, *step).bytes).sum());
-            let series: Vec<(u64, u64)> = points.iter().map(sum).collect();
-            if !grows(&series) {
-                continue;
+        let Some((of, round)) = self.clock.observe(replay, record) else {
+            return;
+        };
+        if !self.ends.contains_key(&of) {
+            self.ends.retain(|of, _| self.clock.follows(*of));
+        }
+        let ends = self.ends.entry(of).or_insert_with(|| Ends::from(WARM_UP));
+        ends.end(round, || {
+            // The categories of a stack's blocks may become known between two rounds.
+            let mut now: FxHashMap<On, Figure> = FxHashMap::default();
+            let tensors = replay.levels.iter();
+            for ((device, _), row) in tensors.filter(|((_, of), _)| *of == Level::TENSOR) {
+                for (key, figure) in row.live().filter(|(_, figure)| figure.bytes > 0) {
+                    let key = replay.key_of_all_categories(key);
+                    *now.entry((*device, key)).or_default() += figure;
+                }
             }
-            grown.bytes_per_step = grown.bytes_per_step.saturating_add(slope(&series));
-            for key in &keys {
-                let (first, last) = (at(key, steps.0), at(key, steps.1));
-                let figure = Figure {
-                    bytes: last.bytes.saturating_sub(first.bytes),
-                    blocks: last.blocks.saturating_sub(first.blocks),
-                };
-                if figure.bytes > 0 {
-                    grown.figures.push((replay.stacks(*key), figure));
+            // The block with which the next round of a loop begins is not of this one.
+            if let (Some(block), Record::Event(_, event)) = (begun, record)
+                && let Some(figure) = now.get_mut(&(event.device, block.key))
+            {
+                *figure -= Figure::block(block.bytes);
+            }
+            now
+        });
+    }
+
+    /// The loop whose rounds count, if no steps do.
+    pub fn rounds(&self, replay: &Replay) -> Option<LoopRounds> {
+        self.clock.rounds(&replay.names)
+    }
+
+    /// The growth of a device up to the last round. `graphs`: of memory that forwards allocated in a program that builds
+    /// graphs, or of all other.
+    pub fn of(&self, replay: &Replay, device: DeviceOrdinal, graphs: bool) -> Option<Grown> {
+        let ends = self.ends.get(&self.clock.choose()?)?;
+        let rounds = (*ends.rounds().first()?, *ends.rounds().last()?);
+        let lines = lines(replay, ends, device);
+        let (mut growth, mut figures) = (Growth::default(), Figures::new());
+        for line in lines.iter().filter(|line| line.is_graph == graphs) {
+            growth += line.growth;
+            for on in &line.keys {
+                let series = ends.sum(&[*on]);
+                let (first, mut grown) = (series.first()?.1, series.last()?.1);
+                grown -= first;
+                if grown.bytes > 0 {
+                    figures.push((replay.stacks(on.1), grown));
                 }
             }
         }
-        (!grown.figures.is_empty()).then_some(grown)
+        let kept = lines.iter().map(|line| {
+            let newest = |(_, key): &On| self.newest.get(key.0 as usize).copied();
+            KeptEach {
+                bytes: line.live.bytes,
+                rounds: line.live.blocks.min(rounds.1 - rounds.0),
+                last: line
+                    .keys
+                    .iter()
+                    .filter_map(newest)
+                    .max()
+                    .unwrap_or_default(),
+            }
+        });
+        let holder = KeptEach::holder(&kept.collect::<Vec<_>>()).filter(|_| graphs);
+        (!figures.is_empty()).then(|| Grown {
+            rounds,
+            of_loop: self.rounds(replay).map(|of| of.begins),
+            growth,
+            figures,
+            holder: holder.map(|at| (lines[at].owner.clone(), lines[at].live)),
+        })
     }
+}
+
+/// A line that grows.
+struct Line {
+    owner: Owner,
+    is_graph: bool,
+    keys: Vec<On>,
+    growth: Growth,
+    live: Figure,
+}
+
+fn lines(replay: &Replay, ends: &Ends<On>, device: DeviceOrdinal) -> Vec<Line> {
+    let builds = replay.names.calls_of(NUMBERED).is_some_and(|n| n > 0);
+    let mut owners = Owners::new(replay, Level::TENSOR);
+    let mut lines: BTreeMap<(Owner, bool), Vec<On>> = BTreeMap::new();
+    for on in ends.keys().filter(|(of, _)| *of == device) {
+        let stacks = replay.stacks(on.1);
+        if !stacks.purpose.is_workspace() {
+            let is_graph = builds && is_in_graph(replay, stacks);
+            let line = (owners.of(stacks), is_graph);
+            lines.entry(line).or_default().push(on);
+        }
+    }
+    let lines = lines.into_iter().filter_map(|((owner, is_graph), keys)| {
+        let series = ends.sum(&keys);
+        let growth = Growth::of(&series);
+        growth.is_growth.then(|| Line {
+            owner,
+            is_graph,
+            growth,
+            live: series.last().map_or(Figure::default(), |(_, live)| *live),
+            keys,
+        })
+    });
+    lines.collect()
 }

@@ -26,11 +26,11 @@ pub enum HintKind {
     /// In a program that trains, at least three tensors that forward had allocated were freed one after the other,
     /// with no backward since their allocation. `bytes`: the most that was freed together in this way.
     NoBackward,
-    /// Lines within functions named `forward` hold more after each group of steps, in a program whose autograd
-    /// created nodes. `bytes`: live after the last step less those after the first.
+    /// Lines within functions named `forward` hold more after each group of steps, or of rounds of a loop without
+    /// steps, in a program whose autograd created nodes, with gradients on. `bytes`: live after the last step or round
+    /// less those after the first.
     KeptGraphs,
-    /// Lines outside such functions hold more after each group of steps. `bytes`: live after the last step less those
-    /// after the first.
+    /// Other lines hold more after each group of steps or rounds. `bytes`: as for `kept_graphs`.
     Growing,
     /// Workspaces of cuBLAS are live at the peak. `bytes`: the workspaces.
     Workspaces,

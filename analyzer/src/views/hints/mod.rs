@@ -23,6 +23,8 @@ use crate::replay::Replay;
 use crate::session::Session;
 use hint::{NOTABLE, is_notable};
 
+pub(super) use figures::is_in_graph;
+
 pub use hint::{Evidence, Hint, HintKind};
 pub use watch::HintWatch;
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, EventKind, Level, Record};
+use gpumem_judge::LoopRounds;
 
 use super::frees::Frees;
-use super::growing::Growth;
+use super::growing::Growing;
 use super::hint::{Hint, HintKind, NOTABLE, is_notable};
 use crate::account::many;
 use crate::replay::{Effect, Replay};
@@ -15,7 +16,7 @@ use crate::replay::{Effect, Replay};
 pub struct HintWatch {
     /// Reserved bytes, which are in each of PyTorch's events.
     devices: BTreeMap<DeviceOrdinal, Seen>,
-    pub(super) growth: Growth,
+    pub(super) growing: Growing,
     pub(super) frees: Frees,
 }
 
@@ -34,11 +35,11 @@ struct Seen {
 impl HintWatch {
     /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
+        self.growing.observe(replay, record, effect);
         let Record::Event(seq, event) = record else {
             return;
         };
         match event.kind {
-            EventKind::STEP => self.growth.step(replay),
             EventKind::PHASE_BEGIN => self.frees.mark(seq, event),
             EventKind::OUT_OF_MEMORY => self.frees.failed(),
             _ => {}
@@ -56,6 +57,11 @@ impl HintWatch {
             Effect::Gone(block) => self.frees.went(replay, seq, event.device, block),
             Effect::None => {}
         }
+    }
+
+    /// The loop whose rounds count, if no steps do.
+    pub fn rounds(&self, replay: &Replay) -> Option<LoopRounds> {
+        self.growing.rounds(replay)
     }
 
     /// Ends open runs after all records.

@@ -116,6 +116,8 @@ pub struct PageLeak {
     pub steps: [Option<u64>; 2],
     /// The increase of the line's bytes from step to step.
     pub per_step: i64,
+    /// The least and the most of its parts: see [`LeakRow::growth`].
+    pub per_step_range: [i64; 2],
 }
 
 /// What was alive at the end of the last step, by line.
@@ -125,8 +127,10 @@ pub struct PageLeaks {
     pub seq: u64,
     /// Its time.
     pub time: u64,
-    /// Steps that had ended.
+    /// Steps that had ended, or rounds of the loop at `round`.
     pub steps: u64,
+    /// The line at which a round begins; `None`: steps count.
+    pub round: Option<String>,
     /// The last step of the warm-up.
     pub warm_up: u64,
     /// The least age of leaked blocks, in steps.
@@ -156,6 +160,7 @@ pub(super) fn leaks(
         seq: *seq,
         time: *time,
         steps: of.steps,
+        round: of.begins.as_ref().map(|begins| begins.label(names)),
         warm_up: of.warm_up_steps,
         least: of.least_steps,
         bytes: of.bytes,
@@ -187,5 +192,6 @@ fn leak(
         survived: row.survived_bytes,
         steps: [row.oldest_step, row.newest_step],
         per_step: row.bytes_per_step,
+        per_step_range: [row.bytes_per_step_least, row.bytes_per_step_most],
     }
 }
