@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::by_stack::ByStack;
 use super::json::by_name;
-use super::{Cause, Change, Hint, Hints, Ledger, LineRow, Lines, Summary};
+use super::{Cause, Change, Hint, Hints, Ledger, LineRow, LineSplit, Lines, Summary};
 use crate::replay::Replay;
 use crate::session::Session;
 
@@ -22,6 +22,9 @@ pub struct PeakReport<'a> {
     pub level: Level,
     /// Lines that own live memory of the level at the peak, the largest first.
     pub lines: Vec<LineRow>,
+    /// How the memory of the first of these lines splits. `None`: it has no more than 60 % of the level, or its stacks do
+    /// not differ.
+    pub split: Option<LineSplit>,
 }
 
 /// A change of memory, and the number of similar changes: by the same line, on the same device and of the same size.
@@ -61,11 +64,12 @@ impl<'a> Report<'a> {
         hints: &'a Hints,
     ) -> Self {
         let peaks = ledgers.iter().map(|ledger| {
-            let lines = lines_at_peak(&session.replay, ledger);
+            let (lines, split) = lines_at_peak(&session.replay, ledger);
             PeakReport {
                 ledger,
                 level: lines.level,
                 lines: lines.rows,
+                split,
             }
         });
         let changes = changes.iter().map(|(change, times)| ChangeReport {
@@ -83,12 +87,16 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The lines that own a GPU's peak: at the tensor level, or at the driver level if it has no tensors.
-pub fn lines_at_peak(replay: &Replay, ledger: &Ledger) -> Lines {
+/// The lines that own a GPU's peak, and how the first splits if it has most of it: at the tensor level, or at the driver
+/// level if it has no tensors.
+pub fn lines_at_peak(replay: &Replay, ledger: &Ledger) -> (Lines, Option<LineSplit>) {
     let device = DeviceOrdinal(ledger.device);
     let level = match replay.levels.contains_key(&(device, Level::TENSOR)) {
         true => Level::TENSOR,
         false => Level::DRIVER,
     };
-    Lines::of(replay, &ByStack::at_device_peak(replay, device, level))
+    let held = ByStack::at_device_peak(replay, device, level);
+    let lines = Lines::of(replay, &held);
+    let split = LineSplit::largest(replay, &held, &lines);
+    (lines, split)
 }

@@ -24,7 +24,7 @@ mod verdict;
 pub mod words;
 
 pub use cache::{Cache, Free};
-pub use facts::{Alike, Facts, Longer, New, Outside, Part, Request};
+pub use facts::{Alike, Facts, Longer, Most, New, Outside, Part, Request};
 pub use follow::{After, Card, Follow};
 pub use holders::{Holder, HolderKind, Holders};
 pub use kept::{Kept, KeptLine};
