@@ -34,7 +34,7 @@ def figures(report, sampled=False):
         of["categories"] = sampled or {row["category"]: (row["live_bytes"], row["peak_bytes"]) for row in device.get("categories", ())}
     for at in () if sampled else ("peak", "end"):
         lines = Counter()
-        for row in harness.analyze_json("lines", "--at", at, report, check=False):
+        for row in harness.parts_of(harness.analyze_json("lines", "--at", at, report, check=False)):
             place = (row["device"], Path(row["file"] or "").name, row["line"], row["function"], row.get("phase"), row.get("node"))
             lines[place] += row["bytes"]
         found[at] = +lines

@@ -145,12 +145,16 @@ def test_who_holds_the_memory_is_told_to_the_byte(runs_out, analyze_json):
     assert failure["postmortem"].splitlines() == lines
 
 
-def test_what_backward_allocated_goes_by_the_line_of_its_forward(runs_out):
-    [lines] = told(runs_out("backward").done.stderr)
+def test_what_backward_allocated_goes_by_the_line_of_its_forward(runs_out, analyze_json):
+    ran = runs_out("backward")
+    [lines] = told(ran.done.stderr)
     script = SCRIPT.read_text().splitlines()
     line = next(n for n, text in enumerate(script, 1) if ".backward()" in text)
-    [gradient] = [text for text in lines if f"{SCRIPT.name}:{line} (backward: MulBackward0)" in text]
-    assert gradient.split()[:2] == ["50.0", "MiB"]
+    [row] = [row for row in analyze_json("oom", ran.report)["tensor"] if row["line"] == line]
+    assert sum(part["bytes"] for part in harness.parts_of([row]) if part.get("node") == "MulBackward0") == 50 * MIB
+    # The figure on stderr is that of the whole line.
+    [printed] = [text.split() for text in lines if text.endswith((f"{SCRIPT.name}:{line}", f"{SCRIPT.name}:{line}  {row['function']}"))]
+    assert (float(printed[0]), printed[1]) == (pytest.approx(row["bytes"] / MIB, abs=0.5), "MiB")
 
 
 def test_it_is_in_the_capture_of_a_process_that_was_killed_right_after(runs_out, analyze_json):

@@ -20,7 +20,7 @@ def line_of(part):
 def phases(report, *options):
     """Bytes by line and phase."""
     found = {}
-    for row in harness.analyze_json("lines", *options, report):
+    for row in harness.parts_of(harness.analyze_json("lines", *options, report)):
         key = (row["line"], row.get("phase"))
         found[key] = found.get(key, 0) + row["bytes"]
     return found

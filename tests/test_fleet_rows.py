@@ -65,7 +65,7 @@ def held(rows, moment, levels, by):
 
 def viewed(view, by, device=None):
     sums = defaultdict(Counter)
-    for row in view:
+    for row in harness.parts_of(view):
         if device in (None, row["device"]):
             sums[row["device"], by(row)].update(bytes=row["bytes"], blocks=row["blocks"])
     return dict(sums)

@@ -61,8 +61,8 @@ def texts_of_stacks(page):
     """Of each stack of the page all that a search looks at: frames with their source, line, function, phase, module."""
     stacks = page_data(page)["stacks"]
     found = []
-    for (frame, owner), module in zip(stacks["stacks"], stacks["module_of"]):
-        texts = [str(value) for value in stacks["owners"][owner].values() if value]
+    for (frame, owner, part), module in zip(stacks["stacks"], stacks["module_of"]):
+        texts = [str(value) for value in (*stacks["owners"][owner].values(), *stacks["parts"][part].values()) if value]
         if module:
             texts.append(stacks["modules"][module - 1])
         above = frame + 1

@@ -79,7 +79,7 @@ def test_the_reports_answer_stands_first(at, report):
     [peak] = at.tell("[...document.querySelectorAll('#answer .peak')].map(p => [...p.querySelectorAll('[data-bytes]')].map(s => Number(s.dataset.bytes)))")
     lines = {}
     for row in harness.analyze_json("lines", "--at", str(ledger["seq"]), "--device", "0", report):
-        lines[(row["file"], row["line"], row.get("node"))] = lines.get((row["file"], row["line"], row.get("node")), 0) + row["bytes"]
+        assert lines.setdefault((row["file"], row["line"], row["function"], row.get("node")), row["bytes"]) == row["bytes"]
     assert (peak[0], peak[-1]) == (ledger["bytes"], sum(lines.values()))
     assert peak[1] <= max(lines.values()) and peak[1:-1] == sorted(peak[1:-1], reverse=True)
     assert text(at, "#claim").startswith("exact: ")

@@ -177,7 +177,7 @@ def test_options_become_the_librarys(gpumem):
     )  # fmt: skip
     assert done.stdout == str({
         "GPUMEM_BOUNDED": str(64 << 20), "GPUMEM_FREE_STACKS": "on", "GPUMEM_LIMIT": f"{3 << 29},1={2 * 10**9}",
-        "GPUMEM_OUTPUT": "a %p.bin", "GPUMEM_SAMPLE_MS": "50", "GPUMEM_STACKS": "python",
+        "GPUMEM_OUTPUT": "a %p.bin", "GPUMEM_PLAN_PARTS": "names", "GPUMEM_SAMPLE_MS": "50", "GPUMEM_STACKS": "python",
         "GPUMEM_STACK_SAMPLE": str(512 << 10),
     }) + "\n", harness.described(done)  # fmt: skip
 
@@ -300,3 +300,24 @@ def test_a_report_that_fails_leaves_the_status(analyzer, gpumem, two_ranks, tmp_
     said = [line for line in done.stderr.splitlines() if "failed" in line]
     assert len(said) == 1 and said[0].startswith("gpumem: the report failed because of an error in gpumem: "), done.stderr
     assert said[0].endswith("The captures: report.rank0.bin  report.rank1.bin") and "Traceback" not in done.stderr
+
+
+def names_of(report):
+    return {row["module"] for row in harness.analyze_json("lines", "--by", "module", report)} - {None}
+
+
+@pytest.mark.parametrize("how", ([], ["parallel"], ["fails"]))
+def test_modules_are_named_without_an_import_in_the_program(gpumem, python_env, tmp_path, how):
+    gpumem.python = python_env("torch215")
+    script = harness.WORKLOADS / "late_model.py"
+    done = [gpumem("run", "-q", "--output", f"{name}.bin", script, *how, env={"GPUMEM_MODULES": name}) for name in ("on", "off")]
+    parts = {f"layer4.{block}.{part}" for block in range(3) for part in ("conv2", "out")}
+    assert parts <= names_of(tmp_path / "on.bin"), harness.described(done[0])
+    assert names_of(tmp_path / "off.bin") >= {"Linear#1", "Linear#6"}
+    assert (done[0].stdout, done[0].returncode) == (done[1].stdout, done[1].returncode)
+    assert [line.split()[0] for line in done[0].stderr.splitlines()] == [line.split()[0] for line in done[1].stderr.splitlines()]
+
+
+def test_a_program_without_pytorch_loads_nothing(gpumem):
+    tell = "import sys; print([name for name in sys.modules if 'gpumem' in name or 'customize' in name], [e for e in sys.path if '_plan' in e])"
+    assert gpumem("run", "-q", "-c", tell).stdout == "[] []\n"

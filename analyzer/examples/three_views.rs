@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use gpumem_analyzer::render::{
-    FlameLook, Source, Terminal, bytes, caveats, flamegraph, lines_table, summary_text,
+    FlameLook, ShownLines, Source, Terminal, bytes, caveats, flamegraph, lines_table, summary_text,
 };
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session;
@@ -34,15 +34,13 @@ fn main() -> ExitCode {
     let names = &session.replay.names;
     let mut source = Source::new(names, &session.header);
     let title = format!("Lines that own the {level} level at the peak");
-    let all = lines.rows.len();
     print!("{}", caveats(&session.account, terminal));
     print!(
         "{}",
         lines_table(
             &lines.rows,
-            all,
+            ShownLines::ALL,
             &title,
-            false,
             names,
             &mut source,
             terminal

@@ -117,6 +117,8 @@ impl ProcessKey {
     pub const RECORDER_VERSION: &'static str = "recorder_version";
     /// Value of GPUMEM_STACKS in force.
     pub const STACKS: &'static str = "stacks";
+    /// Value of GPUMEM_CODE: installed packages whose code is the user's own, separated by commas.
+    pub const CODE: &'static str = "code";
     /// If stacks are sampled: the mean distance of the sample points in allocated bytes. A tensor of `b` bytes has
     /// stacks with probability `1 - exp(-b / distance)`; otherwise both are [`crate::StackId::NOT_SAMPLED`].
     pub const STACK_SAMPLE: &'static str = "stack_sample";

@@ -11,7 +11,8 @@ __all__ = ["CategoryRow", "DeviceSummary", "LevelFigures", "LineRow", "ModuleRow
 
 class LineRow(NamedTuple):
     """The memory that a line of code owns. `file`, `line` and `function` are None if no line is known: `library` or `node`
-    then names the owner. `file_relative` is the file's name relative to the program's folder, or None outside of it."""
+    then names the owner. `phase`, `node` and `workspace` are set if they apply to all of the memory. `file_relative` is the
+    file's name relative to the program's folder, or None outside of it."""
 
     device: Optional[int]
     file: Optional[str]

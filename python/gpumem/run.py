@@ -7,6 +7,7 @@ import tempfile
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import _files, _launcher, _sizes
+from ._plan import inside
 from ._report import say
 
 _DESCRIPTION = """\
@@ -151,6 +152,12 @@ def _changes(options: argparse.Namespace, reports: bool) -> Dict[str, str]:
     return {name: value for name, value in named.items() if value is not None}
 
 
+def _with_names(command: Sequence[str], env: Mapping[str, str]) -> Mapping[str, str]:
+    """`env`, with which a Python program names its modules as soon as it has imported PyTorch."""
+    wanted = env.get("GPUMEM_MODULES", "on") != "off" and inside.PARTS not in env
+    return inside.environment(("names",), env) if wanted and inside.cannot(command) is None else env
+
+
 def _simulated(options: argparse.Namespace, command: Sequence[str], env: Mapping[str, str], reports: bool) -> int:
     """Runs the program on simulated cards, which its processes share."""
     from . import _cards, _simulator
@@ -181,7 +188,7 @@ def main(words: Sequence[str]) -> int:
             raise _Wrong("which program?")
         reports = not (options.no_report or options.quiet)
         command = _launcher.command_of(program)
-        env = _launcher.environment(_changes(options, reports), program=command[0])
+        env = _with_names(command, _launcher.environment(_changes(options, reports), program=command[0]))
         if options.card and not options.simulate:
             raise _Wrong("--card goes with --simulate")
         if options.simulate:

@@ -134,6 +134,17 @@ def unwrapped(answer: str) -> object:
     return said[body]
 
 
+def parts_of(rows: list) -> list:
+    """Rows of `lines`, with one row for each part of a line: of one phase, one category, and one autograd node."""
+    parts = []
+    for row in rows:
+        for part in row.get("parts", [{}]):
+            category = part.get("category")
+            of = [{"category": category, "bytes": part["bytes"]}] if category else row.get("categories", [])
+            parts.append({**row, **part, "categories": of})
+    return parts
+
+
 def ring_of(report: Path) -> Path:
     """The file in memory that holds the ring of a capture, from its static header (capture/SPEC.md)."""
     with open(report, "rb") as file:

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use gpumem_analyzer::attribution::OwnPackages;
 use gpumem_analyzer::render::{Colour, bytes};
 use gpumem_analyzer::source::Permission;
 use gpumem_analyzer::views::Within;
@@ -92,6 +93,37 @@ impl SourceArgs {
                 root: root.clone(),
             }),
         }
+    }
+}
+
+/// Whose code owns memory.
+#[derive(Args, Clone, Debug, Default)]
+pub struct CodeArgs {
+    /// Count this installed package as your code, so that its lines own memory. Can be repeated, or several separated by
+    /// commas. Also GPUMEM_CODE. By default, what GPUMEM_CODE was when the program ran
+    #[arg(long, global = true, value_name = "PACKAGE")]
+    pub code: Vec<String>,
+}
+
+impl CodeArgs {
+    /// The packages; `None`: those of each capture.
+    ///
+    /// # Errors
+    /// A name is not that of a package.
+    pub fn packages(&self) -> Result<Option<OwnPackages>, clap::Error> {
+        let variable = std::env::var("GPUMEM_CODE").ok();
+        let (from, names) = match (&self.code[..], variable) {
+            ([], None) => return Ok(None),
+            ([], Some(names)) => ("GPUMEM_CODE=", names),
+            (names, _) => ("--code ", names.join(",")),
+        };
+        let packages = OwnPackages::parse(&names);
+        packages.map(Some).ok_or_else(|| {
+            clap::Error::raw(
+                clap::error::ErrorKind::ValueValidation,
+                format!("{from}{names}: expected names of packages as they are imported: timm,mypackage.models"),
+            )
+        })
     }
 }
 

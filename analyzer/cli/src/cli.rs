@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::args::{ColourArg, Format, SourceArgs, SymbolArgs, budget};
+use crate::args::{CodeArgs, ColourArg, Format, SourceArgs, SymbolArgs, budget};
 use crate::commands::{
     cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_fragmentation, cmd_hints,
     cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_ranks, cmd_recover,
@@ -64,6 +64,9 @@ pub struct Cli {
     /// Which lines of source are shown.
     #[command(flatten)]
     pub source: SourceArgs,
+    /// Whose code owns memory.
+    #[command(flatten)]
+    pub code: CodeArgs,
     /// A single view, or another task.
     #[command(subcommand)]
     pub command: Option<Command>,

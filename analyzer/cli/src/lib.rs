@@ -25,6 +25,7 @@ use std::io;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _};
+use gpumem_analyzer::attribution::OwnPackages;
 use gpumem_analyzer::render::Colour;
 
 use cli::{Cli, Command};
@@ -46,8 +47,13 @@ pub fn run(arguments: &[OsString], output: &mut Output<'_>) -> u8 {
         Err(error) => return refused(arguments, &error, output),
     };
     args::set_budget(cli.max_memory);
-    match cli.source.permission() {
-        Ok(permission) => gpumem_analyzer::source::permit(permission),
+    let global =
+        (cli.source.permission()).and_then(|permission| Ok((permission, cli.code.packages()?)));
+    match global {
+        Ok((permission, packages)) => {
+            gpumem_analyzer::source::permit(permission);
+            OwnPackages::choose(packages);
+        }
         Err(error) => {
             output.notes.say(first_line(&error));
             return WRONG;

@@ -203,7 +203,7 @@ mod tests {
             let measure = measure(&self.replay, ask, of, self.replay.last, &self.baselines);
             let measure = measure.expect("it is asked for");
             let line = |which: &Which| match &which.of {
-                crate::which::Of::Line(owner, _) => owner.line().map_or(0, |line| line.line),
+                crate::which::Of::Line(owner) => owner.line().map_or(0, |line| line.line),
                 _ => 0,
             };
             let by = measure.by.iter();

@@ -1,6 +1,5 @@
 //! A row of the table, and the memory that belongs to it.
 
-use gpumem_analyzer::account::{Phase, phase_of};
 use gpumem_analyzer::attribution::Owner;
 use gpumem_analyzer::replay::{At, Category, Replay, StackKey};
 use gpumem_analyzer::views::{ByStack, CategoryRow, LineRow, ModuleRow, Owners, Select};
@@ -18,8 +17,8 @@ pub struct Which {
 /// An owner of memory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Of {
-    /// A line, in a phase of the training.
-    Line(Owner, Option<Phase>),
+    /// A whole line.
+    Line(Owner),
     /// A category of tensors.
     Category(Category),
     /// A module, and whether the row is its cuBLAS workspaces.
@@ -47,9 +46,7 @@ impl Which {
 impl Of {
     fn takes(&self, replay: &Replay, stacks: StackKey, owners: &mut Owners<'_>) -> bool {
         match self {
-            Self::Line(owner, phase) => {
-                phase_of(replay, stacks) == *phase && owners.of(stacks) == *owner
-            }
+            Self::Line(owner) => owners.of(stacks).whole() == *owner,
             Self::Category(category) => stacks.purpose.category() == *category,
             Self::Module(module, workspace) => {
                 let names = &replay.names;
@@ -64,7 +61,7 @@ impl From<&LineRow> for Which {
     fn from(row: &LineRow) -> Self {
         Self {
             device: row.device,
-            of: Of::Line(row.owner.clone(), row.phase),
+            of: Of::Line(row.owner.clone()),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::words::Words;
-use crate::attribution::{is_planner, is_user_code};
+use crate::attribution::is_planner;
 use crate::names::{Code, Names};
 use crate::render::Source;
 
@@ -17,7 +17,7 @@ pub(super) fn of(names: &Names, source: &mut Source, words: &Words<'_>) -> Arc<s
     let own = names
         .codes
         .values()
-        .filter(|code| is_user_code(&code.file) && !is_planner(&code.file));
+        .filter(|code| names.is_user_code(&code.file) && !is_planner(&code.file));
     let mut by_file: BTreeMap<&str, Vec<&Code>> = BTreeMap::new();
     own.for_each(|code| by_file.entry(&code.file).or_default().push(code));
     if by_file.is_empty() {

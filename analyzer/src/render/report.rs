@@ -6,8 +6,8 @@ use gpumem_capture::{DeviceOrdinal, EventFlags, Level, ProcessKey};
 use super::cause::{cause_text, statement};
 use super::holders::peak_holders_text;
 use super::{
-    Source, Style, Terminal, account_lines, bytes, caveats, changes_table, hints_text, ledger_text,
-    lines_table, moment, signed, what_ran,
+    ShownLines, Source, Style, Terminal, account_lines, bytes, caveats, changes_table, hints_text,
+    ledger_text, lines_table, moment, signed, split_text, what_ran,
 };
 use crate::account::{many, when_of};
 use crate::attribution::owner;
@@ -21,6 +21,8 @@ use crate::views::{
 const LINES: usize = 8;
 /// How many lines are shown regardless of their size.
 const LEAST_LINES: usize = 3;
+/// The part of the level, as a divisor, from which parts of a line are shown.
+const PART: u64 = 20;
 /// Smaller changes have no row.
 const LEAST: u64 = 1 << 20;
 
@@ -127,7 +129,7 @@ fn peak(replay: &Replay, ledgers: &[Ledger], terminal: Terminal) -> String {
     if let Some(tensors) = tensors.filter(|row| row.bytes > 0) {
         text.push_str(&format!("; tensors {}", signed(tensors.bytes)));
     }
-    let lines = lines_at_peak(replay, most);
+    let (lines, _) = lines_at_peak(replay, most);
     if let Some(first) = lines.rows.first() {
         text.push_str(&format!(
             ", most at {} ({})",
@@ -150,7 +152,7 @@ fn device_lines(
     source: &mut Source,
     terminal: Terminal,
 ) -> String {
-    let lines = lines_at_peak(replay, ledger);
+    let (lines, split) = lines_at_peak(replay, ledger);
     let what = match lines.level == Level::TENSOR {
         true => "tensors",
         false => "driver level",
@@ -165,9 +167,12 @@ fn device_lines(
     let shown = large.count().max(LEAST_LINES);
     let mut out = lines_table(
         &lines.rows,
-        shown,
+        ShownLines {
+            lines: shown,
+            least_part: lines.bytes() / PART,
+            devices: false,
+        },
         &title,
-        false,
         &replay.names,
         source,
         terminal,
@@ -179,6 +184,10 @@ fn device_lines(
             "  … {more} with {}, see gpumem-analyze lines {file}\n",
             bytes(sum)
         ));
+    }
+    if let Some(split) = &split {
+        out.push('\n');
+        out.push_str(&split_text(split, terminal));
     }
     for (_, sum, figure) in &lines.mismatches {
         out.push_str(&terminal.paint(

@@ -62,7 +62,7 @@ impl Labelled {
     /// The owner of bytes, as in tables.
     pub fn of_owner(names: &Names, owner: &Owner) -> Self {
         let kind = match owner.line() {
-            Some(line) => match python_kind(&line.file, &line.function) {
+            Some(line) => match python_kind(names, &line.file, &line.function) {
                 FrameKind::Dispatch => FrameKind::Library,
                 kind => kind,
             },
@@ -129,7 +129,7 @@ fn python(names: &Names, frame: &PyFrame) -> Labelled {
     let label = format!("{} ({}:{line})", code.name, names.short_path(&code.file));
     Labelled {
         line: Some((frame.code, line)),
-        ..Labelled::new(label, python_kind(&code.file, &code.name))
+        ..Labelled::new(label, python_kind(names, &code.file, &code.name))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The kind of a Python function, by its file and name.
 
 use super::kind::FrameKind;
-use crate::attribution::is_user_code;
+use crate::names::Names;
 
 /// Functions between a call and the called function: suffixes of file names, and the functions in them; an empty list
 /// is all functions. They apply only to code that the user did not write.
@@ -64,8 +64,8 @@ const DISPATCH: &[(&str, &[&str])] = &[
 ];
 
 /// The kind of a Python function; `name` is its qualified name.
-pub(super) fn python_kind(file: &str, name: &str) -> FrameKind {
-    if is_user_code(file) {
+pub(super) fn python_kind(names: &Names, file: &str, name: &str) -> FrameKind {
+    if names.is_user_code(file) {
         return FrameKind::Python;
     }
     let function = name.rsplit('.').next().unwrap_or(name);
@@ -88,6 +88,7 @@ mod tests {
 
     #[test]
     fn python_is_told_by_its_file_and_name() {
+        let names = Names::default();
         let installed = "/env/lib/python3.12/site-packages";
         let module = format!("{installed}/torch/nn/modules/module.py");
         for (file, name, expected) in [
@@ -124,7 +125,7 @@ mod tests {
                 FrameKind::Library,
             ),
         ] {
-            assert_eq!(python_kind(file, name), expected, "{file} {name}");
+            assert_eq!(python_kind(&names, file, name), expected, "{file} {name}");
         }
     }
 }

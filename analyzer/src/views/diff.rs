@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::lines::{LineRow, Lines};
+use super::lines::Lines;
 use crate::account::Phase;
+use crate::attribution::Owner;
 use crate::names::Names;
 use crate::replay::Figure;
 
@@ -83,13 +84,13 @@ impl Diff {
         let mut rows: BTreeMap<Of, [Side; 2]> = BTreeMap::new();
         for (side, (lines, names)) in [before, after].into_iter().enumerate() {
             for row in &lines.rows {
-                let sides = rows.entry(of(row, names, key)).or_default();
-                if let Some(side) = sides.get_mut(side) {
-                    side.file.clone_from(&row.file);
-                    side.figure += Figure {
-                        bytes: row.bytes,
-                        blocks: row.blocks,
-                    };
+                for ((owner, phase), figure) in row.by_phase() {
+                    let of = of(row.device, &owner, phase, names, key);
+                    let sides = rows.entry(of).or_default();
+                    if let Some(side) = sides.get_mut(side) {
+                        side.file.clone_from(&row.file);
+                        side.figure += figure;
+                    }
                 }
             }
         }
@@ -122,18 +123,19 @@ struct Side {
     figure: Figure,
 }
 
-fn of(row: &LineRow, names: &Names, key: MatchKey) -> Of {
-    let file = row.file.as_deref().map(|file| names.short_path(file));
-    let (line, owner) = match (key, &file) {
-        (MatchKey::Function, Some(file)) => (None, format!("{file}{}", row.owner.note())),
-        _ => (row.line, row.owner.label(names)),
+fn of(device: Option<u8>, owner: &Owner, phase: Option<Phase>, names: &Names, key: MatchKey) -> Of {
+    let of = owner.line();
+    let file = of.map(|of| names.short_path(&of.file));
+    let (line, text) = match (key, file) {
+        (MatchKey::Function, Some(file)) => (None, format!("{file}{}", owner.note())),
+        _ => (of.map(|of| of.line), owner.label(names)),
     };
     Of {
-        device: row.device,
+        device,
         line,
-        function: row.function.clone(),
-        phase: row.phase,
-        owner,
+        function: of.map(|of| of.function.clone()),
+        phase,
+        owner: text,
         file: file.map(Into::into),
     }
 }

@@ -28,6 +28,7 @@ mod pytorch;
 mod report;
 mod scopes;
 mod sizes;
+mod split;
 mod summary;
 mod survivors;
 mod tally;
@@ -67,13 +68,14 @@ pub use ledger::{
     Asked, By, JumpRow, Kind, Ledger, LedgerAt, LedgerRow, Place, Pool, PoolLine, ReadingRow,
     Segment, SegmentLine, Workspaces,
 };
-pub use lines::{LineRow, Lines};
+pub use lines::{LinePart, LineRow, Lines};
 pub use moments::{DeviceThen, LevelThen, MOMENT_LEVELS, MomentKind, Moments};
 pub use page::{
     Page, PageAnswer, PageBand, PageCause, PageChart, PageDevice, PageEvidence, PageFailure,
     PageHead, PageHeld, PageHint, PageHistory, PageHolders, PageLane, PageLeak, PageLeaks,
-    PageLedgerRow, PageLevel, PageLimits, PageLine, PageModule, PageMoment, PageOwner, PagePeak,
-    PagePool, PageSections, PageSegment, PageSegmentLine, PageSources, PageSpans, PageStacks,
+    PageLedgerRow, PageLevel, PageLimits, PageLine, PageModule, PageMoment, PageOwner, PagePart,
+    PagePeak, PagePool, PageSections, PageSegment, PageSegmentLine, PageSources, PageSpans,
+    PageStacks,
 };
 pub use past_blocks::{
     DetailRange, FollowBlocks, PastBlock, PastBlocks, PastLevel, PastSpan, PastSpans, Placed,
@@ -82,6 +84,8 @@ pub use past_blocks::{
 pub use report::{ChangeReport, PeakReport, Report, lines_at_peak};
 pub use scopes::{MarkRow, ScopeFigures, ScopeName, ScopeRow, ScopeWatch, Scopes};
 pub use sizes::{Histogram, SizeRow, SizesOn};
+pub use split::{LineSplit, SplitLine, SplitModule};
+
 pub use summary::{
     CategorySummary, ContextSummary, DeviceSummary, LevelSummary, PeakSummary, PhysicalSummary,
     ProcessSummary, ReservedSummary, Summary,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::by_stack::ByStack;
 use super::json::by_name;
-use super::{Cause, Change, Hint, Hints, Ledger, LineRow, Lines, PeakHolders, Summary};
+use super::{Cause, Change, Hint, Hints, Ledger, LineRow, LineSplit, Lines, PeakHolders, Summary};
 use crate::replay::Replay;
 use crate::session::Session;
 
@@ -25,6 +25,9 @@ pub struct PeakReport<'a> {
     /// The Python objects that kept the tensors soon after the peak; `None`: the recorder did not look for them
     /// (`GPUMEM_HOLDERS`).
     pub holders: Option<PeakHolders>,
+    /// How the memory of the first of these lines splits. `None`: it has no more than 60 % of the level, or its stacks do
+    /// not differ.
+    pub split: Option<LineSplit>,
 }
 
 /// A change of memory, and the number of similar changes: by the same line, on the same device and of the same size.
@@ -64,12 +67,13 @@ impl<'a> Report<'a> {
         hints: &'a Hints,
     ) -> Self {
         let peaks = ledgers.iter().map(|ledger| {
-            let lines = lines_at_peak(&session.replay, ledger);
+            let (lines, split) = lines_at_peak(&session.replay, ledger);
             PeakReport {
                 ledger,
                 level: lines.level,
                 lines: lines.rows,
                 holders: PeakHolders::of(&session.replay.names, DeviceOrdinal(ledger.device)),
+                split,
             }
         });
         let changes = changes.iter().map(|(change, times)| ChangeReport {
@@ -87,12 +91,16 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The lines that own a GPU's peak: at the tensor level, or at the driver level if it has no tensors.
-pub fn lines_at_peak(replay: &Replay, ledger: &Ledger) -> Lines {
+/// The lines that own a GPU's peak, and how the first splits if it has most of it: at the tensor level, or at the driver
+/// level if it has no tensors.
+pub fn lines_at_peak(replay: &Replay, ledger: &Ledger) -> (Lines, Option<LineSplit>) {
     let device = DeviceOrdinal(ledger.device);
     let level = match replay.levels.contains_key(&(device, Level::TENSOR)) {
         true => Level::TENSOR,
         false => Level::DRIVER,
     };
-    Lines::of(replay, &ByStack::at_device_peak(replay, device, level))
+    let held = ByStack::at_device_peak(replay, device, level);
+    let lines = Lines::of(replay, &held);
+    let split = LineSplit::largest(replay, &held, &lines);
+    (lines, split)
 }

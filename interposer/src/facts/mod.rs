@@ -104,6 +104,9 @@ pub(crate) fn write(writer: &'static Writer, options: &Options, identity: &Ident
         Stacks::Off => "off",
     };
     tell(ProcessKey::STACKS, stacks.as_bytes());
+    if let Some(code) = &options.code {
+        tell(ProcessKey::CODE, code.as_bytes());
+    }
     let settings = ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"];
     if let Some(settings) = settings.into_iter().find_map(std::env::var_os) {
         tell(ProcessKey::ALLOCATOR_CONF, settings.as_bytes());

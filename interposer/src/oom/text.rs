@@ -160,7 +160,7 @@ fn by_line(held: &Held, level: Level, lines: Option<&Lines>) -> Vec<(u64, u64, S
     let mut labels: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for (stack, (bytes, blocks)) in &held.by_stack {
         let label = match lines {
-            Some(lines) => lines.label(&lines.owner((*stack, StackId::NONE), level)),
+            Some(lines) => lines.label(&lines.owner((*stack, StackId::NONE), level).whole()),
             None => format!("(stack {}: the capture cannot be read)", stack.0),
         };
         let sum = labels.entry(label).or_default();

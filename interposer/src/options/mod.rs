@@ -88,11 +88,13 @@ mod tests {
             ("GPUMEM_SAMPLE_MS", "0"),
             ("GPUMEM_BOUNDED", "64MiB"),
             ("GPUMEM_COORDS", "dp=1,tp=0"),
+            ("GPUMEM_CODE", "timm,mine.nets"),
             ("GPUMEM_LIST", "list"),
             ("GPUMEM_HOLDER", "socket"),
         ]);
         let coordinates = options.coordinates.as_ref().map(ToString::to_string);
         assert_eq!(coordinates.as_deref(), Some("dp=1,tp=0"));
+        assert_eq!(options.code.as_deref(), Some("timm,mine.nets"));
         assert_eq!(options.list, Some("list".into()));
         assert_eq!(options.holder, Some("socket".into()));
         assert_eq!(options.bounded, Some(64 << 20));

@@ -248,6 +248,29 @@ pub(super) static TABLE: &[Row] = &[
     ),
     (
         Described {
+            name: "GPUMEM_CODE",
+            values: "names of packages as they are imported, separated by commas: timm,mypackage.models",
+            default: "none",
+            meaning: "installed packages whose code is your code, so that their lines own memory \
+                      (docs/commands/lines.md). It is recorded; GPUMEM_CODE of the analyzer and --code override it",
+        },
+        |options, value| {
+            options.code = value.to_str().map(str::to_owned);
+            options.code.is_some()
+        },
+    ),
+    (
+        Described {
+            name: "GPUMEM_MODULES",
+            values: "on, off",
+            default: "on",
+            meaning: "`gpumem run` lets a program that imports PyTorch report the names of its modules \
+                      (docs/modules.md). It has no effect without `gpumem run`",
+        },
+        |_, value| value == "on" || value == "off",
+    ),
+    (
+        Described {
             name: "GPUMEM_LIST",
             values: "the path of an existing file",
             default: "none",

@@ -53,6 +53,8 @@ pub(crate) struct Options {
     pub(crate) bounded: Option<u64>,
     /// The rank's position in the job's parallelism.
     pub(crate) coordinates: Option<Coordinates>,
+    /// The installed packages whose code is the user's own.
+    pub(crate) code: Option<String>,
     /// The list that the capture's path is added to.
     pub(crate) list: Option<OsString>,
     /// The socket that the ring is passed to.
@@ -77,6 +79,7 @@ impl Default for Options {
             sample_every: Some(Duration::from_millis(100)),
             bounded: None,
             coordinates: None,
+            code: None,
             list: None,
             holder: None,
         }

@@ -3,11 +3,14 @@
 mod collect;
 
 use gpumem_capture::{CodeId, Level, PlacementId, ProcessKey, PyFrame, StackId};
-use gpumem_replay::attribution::{Line, Owner, owner};
+use gpumem_replay::attribution::{Line, Owner, Split, owner};
 use gpumem_replay::names::Names;
 use gpumem_replay::{Block, Category, Figure, Replay, StackKey};
 
-use collect::{alike, copies, larger, largest, live, longer, new, outside, parts, request, total};
+use collect::{
+    alike, by_stack, copies, larger, largest, live, longer, most, new, outside, parts, request,
+    total,
+};
 
 use crate::cache::Cache;
 use crate::follow::{After, Card, Follow, cache_now};
@@ -55,6 +58,17 @@ pub struct Part {
     pub category: Category,
     /// Its memory.
     pub figure: Figure,
+}
+
+/// A line that has most of the live memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Most {
+    /// The line.
+    pub owner: Owner,
+    /// Its memory.
+    pub figure: Figure,
+    /// How that splits.
+    pub split: Split,
 }
 
 /// Memory of the process that a framework does not use.
@@ -156,6 +170,8 @@ pub struct Facts {
     pub settings: Option<String>,
     /// Live memory by line and category, the largest first.
     pub parts: Vec<Part>,
+    /// The line with most of the live memory, and how that splits; `None`: no line has so much.
+    pub most: Option<Most>,
     /// Memory outside of the framework, the largest first.
     pub outside: Vec<Outside>,
     /// What earlier rounds of the loops around the request hold, the outermost loop first.
@@ -194,12 +210,9 @@ pub(crate) fn whole_pages(bytes: u64) -> u64 {
     bytes.max(1).checked_next_multiple_of(PAGE).unwrap_or(bytes)
 }
 
-/// The owner of a stack as a line: without the class of the autograd node that ran.
+/// The owner of a stack as a whole line.
 pub(crate) fn line_of(replay: &Replay, stacks: StackKey, level: Level) -> Owner {
-    match owner(&replay.names, stacks, level) {
-        Owner::Line(line, _) => Owner::Line(line, None),
-        other => other,
-    }
+    owner(&replay.names, stacks, level).whole()
 }
 
 impl Facts {
@@ -222,7 +235,8 @@ impl Facts {
         let live = live(replay, follow);
         let stacks = failure.span_context.stacks;
         let path = Path::of(&replay.names, stacks.py);
-        let all_parts = parts(replay, follow, &live);
+        let by_stack = by_stack(&live);
+        let all_parts = parts(replay, follow, &by_stack);
         let placement = match event.level {
             Level::TENSOR => event.placement,
             _ => PlacementId::DEFAULT,
@@ -250,6 +264,7 @@ impl Facts {
                 .map(str::to_owned),
             largest: largest(replay, follow, &all_parts, &live),
             parts: all_parts.clone(),
+            most: most(replay, follow, &all_parts, &by_stack),
             outside: outside(replay, follow),
             kept: kept(replay, follow, &path, &live),
             longer: longer(replay, follow, &live),

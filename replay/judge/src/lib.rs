@@ -28,7 +28,7 @@ mod verdict;
 pub mod words;
 
 pub use cache::{Cache, Free};
-pub use facts::{Alike, Copied, Facts, Larger, Longer, New, Outside, Part, Request};
+pub use facts::{Alike, Copied, Facts, Larger, Longer, Most, New, Outside, Part, Request};
 pub use follow::{After, Card, Follow};
 pub use growth::{Ends, Growth, KeptEach};
 pub use holders::{Holder, HolderKind, Holders};

@@ -2,12 +2,14 @@
 
 mod module;
 mod owner;
+mod split;
 mod user_code;
 
 use gpumem_capture::{Level, PyFrame, StackId};
 
 pub use owner::{Line, Owner};
-pub use user_code::{is_planner, is_user_code};
+pub use split::Split;
+pub use user_code::{OwnPackages, is_planner};
 
 use crate::StackKey;
 use crate::backward::{Backward, Origin, chain};
@@ -56,7 +58,7 @@ fn owner_in_backward(names: &Names, ran: &Backward) -> Owner {
 /// The newest line of the user's code that ran in a node.
 fn newer_line(names: &Names, ran: &Backward) -> Option<Line> {
     coded(names, ran.newer_frames(names))
-        .find(|(_, code)| is_user_code(&code.file))
+        .find(|(_, code)| names.is_user_code(&code.file))
         .and_then(|found| line(names, found))
 }
 
@@ -88,7 +90,7 @@ fn line(names: &Names, (frame, code): (&PyFrame, &Code)) -> Option<Line> {
 
 fn newest_line(names: &Names, stack: StackId) -> Option<Line> {
     frames(names, stack)
-        .find(|(_, code)| is_user_code(&code.file))
+        .find(|(_, code)| names.is_user_code(&code.file))
         .or_else(|| frames(names, stack).next())
         .and_then(|found| line(names, found))
 }
@@ -98,7 +100,7 @@ fn newest_line(names: &Names, stack: StackId) -> Option<Line> {
 /// oldest frame of the user's code. An autograd node counts for the current line of its thread.
 pub fn script_line(names: &Names, stack: StackId) -> Option<Line> {
     let stack = names.own_stack(stack);
-    let own = || frames(names, stack).filter(|(_, code)| is_user_code(&code.file));
+    let own = || frames(names, stack).filter(|(_, code)| names.is_user_code(&code.file));
     let script = own()
         .find(|(_, code)| code.name == "<module>")
         .or_else(|| own().next_back())
@@ -112,8 +114,8 @@ pub fn script_line(names: &Names, stack: StackId) -> Option<Line> {
 /// again. In the closure, the newest frame of the user's code is called by a frame of an optimizer's file. A
 /// user-defined optimizer is called by the base class's file.
 pub fn is_in_closure(names: &Names, stack: StackId) -> bool {
-    let mut older =
-        frames(names, names.own_stack(stack)).skip_while(|(_, code)| !is_user_code(&code.file));
+    let mut older = frames(names, names.own_stack(stack))
+        .skip_while(|(_, code)| !names.is_user_code(&code.file));
     older
         .find_map(|(_, code)| code.file.rsplit_once("/torch/optim/"))
         .is_some_and(|(_, file)| file != "optimizer.py")

@@ -63,6 +63,16 @@ impl Owner {
         }
     }
 
+    /// The owner whose figure is that of all its memory: of a line without the autograd node that allocated for it, and
+    /// without cuBLAS. What it leaves out is the [note](Self::note).
+    pub fn whole(self) -> Self {
+        match self {
+            Self::Line(line, _) => Self::Line(line, None),
+            Self::Workspace(of) => of.whole(),
+            other => other,
+        }
+    }
+
     /// The text after the line in the label.
     pub fn note(&self) -> String {
         match self {

@@ -1,6 +1,6 @@
 //! Takes in definitions.
 
-use gpumem_capture::Definition;
+use gpumem_capture::{Definition, ProcessKey};
 
 use super::{Code, Device, Hook, Interpreter, Module, Names, NativeFrame};
 use crate::ids::NodeId;
@@ -88,7 +88,13 @@ impl Names {
                     },
                 );
             }
-            Definition::Process { key, value } => drop(self.process.insert(key, value)),
+            Definition::Process { key, value } => {
+                let is_code = key == ProcessKey::CODE;
+                self.process.insert(key, value);
+                if is_code {
+                    self.read_own_packages();
+                }
+            }
             Definition::Hook {
                 function,
                 way,

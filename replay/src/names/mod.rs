@@ -21,6 +21,7 @@ pub use definitions::{Code, Device, Hook, Interpreter, Module, NativeFrame};
 pub use nn_modules::NO_MODULE;
 use nn_modules::NnModules;
 
+use crate::attribution::OwnPackages;
 use crate::ids::{NodeId, StackKey};
 use crate::node::Backward;
 
@@ -58,6 +59,8 @@ pub struct Names {
     pub symbols: FxHashMap<(ModuleId, u64), Vec<Function>>,
     /// PyTorch modules.
     nn: NnModules,
+    /// Installed packages that the recorded process named as its user's own code.
+    pub(crate) own_packages: OwnPackages,
     /// Definitions of kinds that this analyzer does not know, or cannot read.
     pub unknown: u64,
     /// Modules loaded now, by first address: indices into `modules`.

@@ -24,6 +24,12 @@ impl Names {
         }
     }
 
+    /// Whether the program gave a module a name.
+    pub(crate) fn has_qualified_name(&self, id: NnModuleId) -> bool {
+        let module = self.nn.modules.get(&id);
+        module.is_some_and(|module| !module.name.is_empty())
+    }
+
     /// The class of a module.
     pub fn module_class(&self, id: NnModuleId) -> Option<&str> {
         self.nn.modules.get(&id).map(|module| &*module.class)

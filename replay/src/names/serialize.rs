@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::Names;
+use crate::attribution::OwnPackages;
 use crate::ids::NodeId;
 use crate::serialize::Serialize;
 
@@ -48,8 +49,10 @@ impl Serialize for Names {
             loaded: Serialize::take(from)?,
             nodes: Serialize::take(from)?,
             nn: Serialize::take(from)?,
+            own_packages: OwnPackages::default(),
             node_ids: FxHashMap::default(),
         };
+        names.read_own_packages();
         let modules = names.modules.len();
         if names
             .loaded

@@ -58,8 +58,10 @@ export interface Stacks {
   /** For each frame in the tree: its caller (its index plus 1, 0: no caller) and its name. */
   tree: [number, number][];
   owners: Owner[];
-  /** For each stack: its newest frame in the tree, and its owner. */
-  stacks: [number, number][];
+  /** Parts of owners. */
+  parts: Part[];
+  /** For each stack: its newest frame in the tree, its owner, and its part of the owner. */
+  stacks: [number, number, number][];
   modules: string[];
   /** For each stack: 1 more than the index of its module, 0: no module. */
   module_of: number[];
@@ -70,6 +72,12 @@ export interface Owner {
   path: string;
   function: string;
   source: string;
+}
+
+/** What distinguishes the parts of a line. */
+export interface Part {
+  /** The autograd node and cuBLAS, as tables show them after the line; empty if it is neither. */
+  note: string;
   phase: string | null;
 }
 

@@ -30,13 +30,14 @@ export function has(text: string | null): boolean {
 
 /** For each stack, whether a frame, its line, its phase or its module contains the text. */
 function stacksFound(): boolean[] {
-  const { names, text_of, texts, tree, owners, stacks, modules, module_of } = data.stacks;
+  const { names, text_of, texts, tree, owners, parts, stacks, modules, module_of } = data.stacks;
   const inText = texts.map(has), inName = names.map((name, place) => has(name) || inText[item(text_of, place) - 1] === true);
   const inTree: boolean[] = [];
   // A frame comes after its caller.
   for (const [above, name] of tree) inTree.push(inName[name] === true || inTree[above - 1] === true);
-  const inOwner = owners.map((of) => has(`${of.line} ${of.function}`) || has(of.path) || has(of.source) || has(of.phase)), inModule = modules.map(has);
-  return stacks.map(([frame, owner], place) => inTree[frame] === true || inOwner[owner] === true || inModule[item(module_of, place) - 1] === true);
+  const inOwner = owners.map((of) => has(`${of.line} ${of.function}`) || has(of.path) || has(of.source)), inModule = modules.map(has);
+  const inPart = parts.map((of) => has(of.note) || has(of.phase));
+  return stacks.map(([frame, owner, part], place) => inTree[frame] === true || inOwner[owner] === true || inPart[part] === true || inModule[item(module_of, place) - 1] === true);
 }
 
 function byText(of: History): (block: number) => boolean {

@@ -3,17 +3,23 @@
 import { fill, make, valueOf } from "../lib/dom";
 import { bytes, count, many, percent, time } from "../lib/format";
 import { compare, item, sumOf } from "../lib/item";
-import type { Level, Owner } from "./data";
+import type { Level, Owner, Part } from "./data";
 import { called, data, device, level, levelWord, moment, state } from "./state";
 import { type Cell, type Head, table } from "./tables";
 import { apart } from "./words";
 
 const MOST_ROWS = 500;
 
-interface Row extends Owner {
-  phase: string;
+interface Figure {
   bytes: number;
   blocks: number;
+}
+
+interface Row extends Owner, Figure {
+  /** The phase of all its parts; empty if they differ. */
+  phase: string;
+  /** The largest first. */
+  parts: (Part & Figure)[];
 }
 
 type Key = "line" | "function" | "phase" | "source" | "bytes" | "blocks";
@@ -35,23 +41,43 @@ function sortBy(key: string): void {
   document.querySelectorAll<HTMLElement>("#lines th button")[head]?.focus();
 }
 
+/** Adds to the figure of a key. */
+function add<K, V extends Figure>(to: Map<K, V>, key: K, made: () => V, bytes: number, blocks: number): V {
+  const of = to.get(key) ?? made();
+  of.bytes += bytes;
+  of.blocks += blocks;
+  to.set(key, of);
+  return of;
+}
+
 /**
- * Rows by owner; with the stacks that are not in the page they add up to the level's own figure.
+ * Rows by line; with the stacks that are not in the page they add up to the level's own figure.
  */
 function lineRows(now: Level): Row[] {
-  const rows = new Map<number, Row>();
+  const rows = new Map<number, Row>(), parts = new Map<Row, Map<number, Part & Figure>>();
   for (const [stack, size, blocks] of now.stacks) {
-    const number = item(data.stacks.stacks, stack)[1], owner = item(data.stacks.owners, number);
-    const row = rows.get(number) ?? { ...owner, phase: owner.phase ?? "", bytes: 0, blocks: 0 };
-    row.bytes += size;
-    row.blocks += blocks;
-    rows.set(number, row);
+    const [, owner, part] = item(data.stacks.stacks, stack);
+    const row = add(rows, owner, () => ({ ...item(data.stacks.owners, owner), phase: "", parts: [], bytes: 0, blocks: 0 }), size, blocks);
+    const of = parts.get(row) ?? new Map<number, Part & Figure>();
+    add(of, part, () => ({ ...item(data.stacks.parts, part), bytes: 0, blocks: 0 }), size, blocks);
+    parts.set(row, of);
+  }
+  for (const [row, of] of parts) {
+    row.parts = [...of.values()].sort((a, b) => b.bytes - a.bytes);
+    const phases = new Set(row.parts.map(({ phase }) => phase ?? ""));
+    if (phases.size === 1) [row.phase = ""] = phases;
   }
   return [...rows.values()];
 }
 
+/** The label of a line, with what all of it is a part of. */
+function nameOf(row: Row): string {
+  return row.parts.length === 1 ? `${row.line} ${item(row.parts, 0).note}`.trim() : row.line;
+}
+
 function isFound(row: Row): boolean {
-  return [row.line, row.path, row.function, row.source, row.phase].some((of) => of.toLowerCase().includes(filter));
+  const parts = row.parts.flatMap(({ note, phase }) => [note, phase ?? ""]);
+  return [row.line, row.path, row.function, row.source, ...parts].some((of) => of.toLowerCase().includes(filter));
 }
 
 function order(a: Row, b: Row): number {
@@ -67,8 +93,11 @@ export function drawLines(): void {
   }
   const rows = lineRows(now).filter(isFound).sort(order);
   const figures = (size: number, blocks: number) => [bytes(size), percent(size, now.bytes), count(blocks)];
-  const shown = rows.slice(0, MOST_ROWS).map((row): Cell[] =>
-    [make("span", { text: row.line, title: row.path || undefined }), row.function, row.phase, row.source, ...figures(row.bytes, row.blocks)]);
+  const shown = rows.slice(0, MOST_ROWS).flatMap((row): Cell[][] => [
+    [make("span", { text: nameOf(row), title: row.path || undefined }), row.function, row.phase, row.source, ...figures(row.bytes, row.blocks)],
+    ...(row.parts.length > 1 ? row.parts : []).map((of): Cell[] =>
+      [make("span", { class: "part", text: of.note }), "", of.phase ?? "", "", ...figures(of.bytes, of.blocks)]),
+  ]);
   const foot: Cell[][] = [];
   const sums = (name: string, size: number, blocks: number) => { foot.push([name, "", "", "", ...figures(size, blocks)]); };
   const rest = rows.slice(MOST_ROWS);

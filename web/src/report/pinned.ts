@@ -42,7 +42,9 @@ function rows(of: History, block: number): [string, string][] {
     const owner = ownerOf(stack), module = item(data.stacks.module_of, stack);
     found.push(["Line", lineOf(owner)]);
     if (owner.source) found.push(["Source", owner.source]);
-    if (owner.phase) found.push(["Phase", owner.phase]);
+    const part = item(data.stacks.parts, item(data.stacks.stacks, stack)[2]);
+    if (part.note) found.push(["Allocated in", part.note.replace(/^\(|\)$/g, "")]);
+    if (part.phase) found.push(["Phase", part.phase]);
     if (module) found.push(["Module", item(data.stacks.modules, module - 1)]);
   }
   found.push(["Address", `0x${item(of.addresses, block).toString(16)}`], ["Allocated", at(made)]);

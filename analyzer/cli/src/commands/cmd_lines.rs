@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use gpumem_analyzer::account::{Phase, phase_of};
 use gpumem_analyzer::render::{
-    annotated_text, bytes, categories_table, lines_table, modules_table,
+    ShownLines, annotated_text, bytes, categories_table, lines_table, modules_table,
 };
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{Annotated, ByStack, Lines, Modules, at, categories};
@@ -134,11 +134,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         }
         ByArg::Module => return by_module(args, of, level, &held, output),
     }
-    let mut lines = Lines::of(&session.replay, &held);
+    let takes = |of| args.phase.is_none_or(|phase| phase.takes(of));
+    let lines = Lines::of_phases(&session.replay, &held, takes);
     output.notes.mismatches(&lines.mismatches, "lines", level);
-    if let Some(phase) = args.phase {
-        lines.retain(|of| phase.takes(of));
-    }
     print(output, of, args.format, &lines.rows, |source, terminal| {
         let names = &session.replay.names;
         let mut devices: Vec<_> = lines.rows.iter().map(|row| row.device).collect();
@@ -158,13 +156,13 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                 None => format!("Lines that own the {level} level {when}"),
                 Some(of) => format!("Lines of {of} ({level} level, {when})"),
             };
-            let all = lines.rows.len();
-            let many = devices.len() > 1;
             text.push_str(&lines_table(
                 &lines.rows,
-                all,
+                ShownLines {
+                    devices: devices.len() > 1,
+                    ..ShownLines::ALL
+                },
                 &title,
-                many,
                 names,
                 source,
                 terminal,

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use gpumem_analyzer::attribution::owner;
 use gpumem_analyzer::envelope::{Body, Heads, View};
 use gpumem_analyzer::render::{
-    Source, answered, cause_text, caveats, count, failure_line, holders_text, ledger_text,
-    lines_table,
+    ShownLines, Source, answered, cause_text, caveats, count, failure_line, holders_text,
+    ledger_text, lines_table, split_text,
 };
 use gpumem_analyzer::replay::{At, OutOfMemory, Replay};
 use gpumem_analyzer::session::Session;
@@ -175,6 +175,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                 let told = ledger_text(&session.replay, ledger, &mut source, output.terminal);
                 text.push_str(&told);
             }
+            if let Some(split) = &cause.split {
+                text.push('\n');
+                text.push_str(&split_text(split, output.terminal));
+            }
             for lines in [&tensor, &driver, &host] {
                 if lines.rows.is_empty() {
                     continue;
@@ -183,9 +187,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                 text.push('\n');
                 text.push_str(&lines_table(
                     &lines.rows,
-                    lines.rows.len(),
+                    ShownLines::ALL,
                     &title,
-                    false,
                     names,
                     &mut source,
                     output.terminal,

@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use gpumem_analyzer::account::{Phase, many};
+use gpumem_analyzer::account::{Phase, many, phase_of};
 use gpumem_analyzer::render::{Source, Terminal, bytes, duration, ledger_text};
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{ByStack, Ledger, Lines, Select};
+use gpumem_analyzer::views::{ByStack, Ledger, Select};
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::text::{Kind, Page};
@@ -56,8 +56,8 @@ pub(crate) fn account(
     };
     let held = ByStack::at(replay, level, moment, &select);
     let mut by_phase: BTreeMap<Option<Phase>, u64> = BTreeMap::new();
-    for row in Lines::of(replay, &held).rows {
-        *by_phase.entry(row.phase).or_default() += row.bytes;
+    for (stacks, figure) in held.devices.iter().flat_map(|on| &on.figures) {
+        *by_phase.entry(phase_of(replay, *stacks)).or_default() += figure.bytes;
     }
     if by_phase.keys().any(Option::is_some) {
         page.blank();

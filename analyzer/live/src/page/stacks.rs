@@ -31,7 +31,7 @@ pub(crate) fn stacks(
     let replay = &session.replay;
     let held = which.held(replay, level, moment);
     let mut page = Page::of(title.to_owned());
-    if let Of::Line(owner, _) = &which.of {
+    if let Of::Line(owner) = &which.of {
         add_source(&mut page, session, (level, moment), owner, which.device);
     }
     let mut all = by_frames(replay, symbols, &held);

@@ -3,7 +3,6 @@
 mod holders;
 mod replays;
 
-use std::cmp::Reverse;
 use std::path::Path;
 
 use gpumem_capture::{Level, Progress, Reader, Record};
@@ -13,7 +12,8 @@ use serde::{Serialize, Serializer};
 
 use super::by_stack::{ByStack, Select};
 use super::categories::CategoryBytes;
-use super::lines::{LineRow, Lines};
+use super::lines::Lines;
+use super::split::LineSplit;
 use crate::names::Names;
 use crate::replay::{At, Effect, OutOfMemory, Replay};
 use crate::session::{Error, Session};
@@ -47,42 +47,14 @@ impl LineOwner {
     pub fn most(replay: &Replay, held: &ByStack) -> (Vec<Self>, u64) {
         let lines = Lines::of(replay, held);
         let live = lines.bytes();
-        let mut owners: Vec<Self> = Vec::new();
-        for row in lines.rows {
-            // A line may have a row for each phase.
-            let line = row.owner.label(&replay.names);
-            match owners.iter_mut().find(|of| of.line == line) {
-                Some(of) => of.add(row),
-                None => owners.push(Self::of(line, row)),
-            }
-        }
-        owners.sort_by_key(|of| Reverse((of.bytes, of.blocks)));
-        owners.truncate(OWNERS);
-        (owners, live)
-    }
-
-    fn of(line: String, row: LineRow) -> Self {
-        Self {
-            line,
+        let owners = lines.rows.into_iter().take(OWNERS).map(|row| Self {
+            line: row.owner.label(&replay.names),
             function: row.owner.function().to_owned(),
             bytes: row.bytes,
             blocks: row.blocks,
             categories: row.categories,
-        }
-    }
-
-    /// Adds another row of the line.
-    fn add(&mut self, row: LineRow) {
-        (self.bytes, self.blocks) = (self.bytes + row.bytes, self.blocks + row.blocks);
-        for more in row.categories {
-            let mut had = self.categories.iter_mut();
-            match had.find(|of| of.category == more.category) {
-                Some(of) => of.bytes += more.bytes,
-                None => self.categories.push(more),
-            }
-        }
-        self.categories
-            .sort_by_key(|of| (Reverse(of.bytes), of.category));
+        });
+        (owners.collect(), live)
     }
 }
 
@@ -132,6 +104,9 @@ pub struct Cause {
     pub would_fit: Option<bool>,
     /// The lines with the most live bytes at the failure, the largest first, at most three.
     pub owners: Vec<LineOwner>,
+    /// How the memory of the first of these lines splits. `None`: it has no more than 60 % of the level, or its stacks do
+    /// not differ.
+    pub split: Option<LineSplit>,
     /// The Python objects that kept the tensors at the failure. `None`: the recorder did not look for them.
     pub holders: Option<Holders>,
 }
@@ -175,6 +150,7 @@ impl Cause {
             cached_bytes: 0,
             would_fit: None,
             owners,
+            split: None,
             holders: None,
         };
         if let Some(facts) = watch.0.facts() {
@@ -204,6 +180,10 @@ impl Cause {
         self.what = words::what(names, facts, verdict);
         self.advice = words::advice(names, facts, verdict);
         self.line = verdict.line.as_ref().map(|owner| owner.label(names));
+        self.split = facts.most.as_ref().and_then(|most| {
+            let line = most.owner.line()?;
+            LineSplit::of(names, line, most.figure, self.live_bytes, &most.split)
+        });
         self.holders = facts.holders.as_ref().map(Holders::of);
         self.free_bytes = facts.card.free();
         self.cached_bytes = facts.reserved.saturating_sub(facts.tensors);

@@ -35,7 +35,7 @@ pub use modules::PageModule;
 pub use rows::{PageEvidence, PageHint, PageLeak, PageLeaks, PageLine};
 pub use sections::{PageHeld, PageHolders, PageSections};
 pub use spans::PageSpans;
-pub use stacks::{PageLevel, PageMoment, PageOwner, PageStacks};
+pub use stacks::{PageLevel, PageMoment, PageOwner, PagePart, PageStacks};
 
 /// A failed allocation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -18,7 +18,7 @@ use crate::views::{DeviceThen, MOMENT_LEVELS, MomentKind, PastBlocks};
 /// The middle of deeper stacks is omitted.
 const DEPTH: usize = 128;
 
-/// The owner of bytes, as in the table of lines.
+/// The owner of bytes, as in the table of lines: a whole line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct PageOwner {
     /// `train.py:15`, or the label of an owner without a line.
@@ -29,6 +29,13 @@ pub struct PageOwner {
     pub function: String,
     /// The source line's text.
     pub source: String,
+}
+
+/// What distinguishes the parts of a line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct PagePart {
+    /// The autograd node and cuBLAS, as tables show them after the line; empty if it is neither.
+    pub note: String,
     /// Phase of the training.
     pub phase: Option<Phase>,
 }
@@ -55,8 +62,10 @@ pub struct PageStacks {
     pub tree: Vec<[u32; 2]>,
     /// Owners.
     pub owners: Vec<PageOwner>,
-    /// For each stack: its newest frame in the tree, and its owner.
-    pub stacks: Vec<[u32; 2]>,
+    /// Parts of owners.
+    pub parts: Vec<PagePart>,
+    /// For each stack: its newest frame in the tree, its owner, and its part of the owner.
+    pub stacks: Vec<[u32; 3]>,
     /// Names of PyTorch's modules.
     pub modules: Vec<String>,
     /// For each stack: the number of its module plus 1; 0: none.
@@ -98,7 +107,8 @@ pub(super) struct Build<'a> {
     names: FxHashMap<(String, u8, u32), u32>,
     texts: FxHashMap<String, u32>,
     nodes: FxHashMap<[u32; 2], u32>,
-    owners: FxHashMap<(Owner, Option<Phase>), u32>,
+    owners: FxHashMap<Owner, u32>,
+    parts: FxHashMap<PagePart, u32>,
     modules: FxHashMap<String, u32>,
 }
 
@@ -122,6 +132,7 @@ impl<'a> Build<'a> {
             texts: FxHashMap::default(),
             nodes: FxHashMap::default(),
             owners: FxHashMap::default(),
+            parts: FxHashMap::default(),
             modules: FxHashMap::default(),
         }
     }
@@ -162,10 +173,12 @@ impl<'a> Build<'a> {
         symbols.find(names, native.flat_map(|(frames, _)| frames));
         for ((index, stacks), _) in all {
             let node = self.node(symbols, stacks, source);
-            let owner = self.owner(stacks, MOMENT_LEVELS[index], source);
+            let of = owner(&self.replay.names, stacks, MOMENT_LEVELS[index]);
+            let part = self.part(stacks, &of);
+            let owner = self.owner(of.whole(), source);
             let number = self.out.stacks.len() as u32;
             let module = self.module(stacks);
-            self.out.stacks.push([node, owner]);
+            self.out.stacks.push([node, owner, part]);
             self.out.module_of.push(module);
             self.numbers.insert((index, stacks), number);
         }
@@ -250,34 +263,35 @@ impl<'a> Build<'a> {
             })
     }
 
-    fn owner(
-        &mut self,
-        stacks: StackKey,
-        level: Level,
-        source: &mut dyn FnMut(&str, u32) -> String,
-    ) -> u32 {
+    fn part(&mut self, stacks: StackKey, owner: &Owner) -> u32 {
+        let part = PagePart {
+            note: clip(owner.note().trim_start(), self.limits.name),
+            phase: phase_of(self.replay, stacks),
+        };
+        let out = &mut self.out.parts;
+        *self.parts.entry(part).or_insert_with_key(|part| {
+            out.push(part.clone());
+            out.len() as u32 - 1
+        })
+    }
+
+    fn owner(&mut self, of: Owner, source: &mut dyn FnMut(&str, u32) -> String) -> u32 {
         let names = &self.replay.names;
-        let of = owner(names, stacks, level);
-        let phase = phase_of(self.replay, stacks);
         let (out, limit) = (&mut self.out.owners, self.limits.name);
-        *self
-            .owners
-            .entry((of, phase))
-            .or_insert_with_key(|(of, phase)| {
-                let line = clip(&of.label(names), limit);
-                let path = of.line().map_or(String::new(), |line| {
-                    clip(&format!("{}:{}", line.file, line.line), limit)
-                });
-                let text = of.line().map(|line| source(&line.file, line.line));
-                out.push(PageOwner {
-                    path: if path == line { String::new() } else { path },
-                    line,
-                    function: clip(of.function(), limit),
-                    source: clip(&text.unwrap_or_default(), limit),
-                    phase: *phase,
-                });
-                out.len() as u32 - 1
-            })
+        *self.owners.entry(of).or_insert_with_key(|of| {
+            let line = clip(&of.label(names), limit);
+            let path = of.line().map_or(String::new(), |line| {
+                clip(&format!("{}:{}", line.file, line.line), limit)
+            });
+            let text = of.line().map(|line| source(&line.file, line.line));
+            out.push(PageOwner {
+                path: if path == line { String::new() } else { path },
+                line,
+                function: clip(of.function(), limit),
+                source: clip(&text.unwrap_or_default(), limit),
+            });
+            out.len() as u32 - 1
+        })
     }
 
     /// A point in time, with the numbers of the selected stacks.

@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use gpumem_capture::{EventFlags, Level, StackId};
-use gpumem_replay::attribution::{Owner, PYTORCH_ALLOCATOR, library, owner};
+use gpumem_replay::attribution::{Owner, PYTORCH_ALLOCATOR, Split, library, owner};
 use gpumem_replay::{Backing, Category, Figure, KeyId, Replay, ThreadPhase};
 
-use super::{Alike, Copied, Larger, Live, Longer, New, Outside, Part, Request, line_of};
+use super::{Alike, Copied, Larger, Live, Longer, Most, New, Outside, Part, Request, line_of};
 use crate::follow::Follow;
 use crate::path::Path;
 
@@ -66,14 +66,23 @@ pub(super) fn request(replay: &Replay, follow: &Follow, path: &Path) -> Request 
     }
 }
 
-pub(super) fn parts(replay: &Replay, follow: &Follow, live: &[Live]) -> Vec<Part> {
-    let mut by_key: BTreeMap<KeyId, Figure> = BTreeMap::new();
+/// Live memory by stack.
+pub(super) fn by_stack(live: &[Live]) -> BTreeMap<KeyId, Figure> {
+    let mut by_stack: BTreeMap<KeyId, Figure> = BTreeMap::new();
     for Live { block, .. } in live {
-        *by_key.entry(block.key).or_default() += Figure::block(block.bytes);
+        *by_stack.entry(block.key).or_default() += Figure::block(block.bytes);
     }
+    by_stack
+}
+
+pub(super) fn parts(
+    replay: &Replay,
+    follow: &Follow,
+    by_stack: &BTreeMap<KeyId, Figure>,
+) -> Vec<Part> {
     let mut parts: BTreeMap<(Owner, Category), Part> = BTreeMap::new();
-    for (key, figure) in by_key {
-        let stacks = replay.stacks(key);
+    for (key, figure) in by_stack {
+        let stacks = replay.stacks(*key);
         let owner = line_of(replay, stacks, follow.level);
         let category = stacks.purpose.category();
         let part = parts.entry((owner.clone(), category)).or_insert(Part {
@@ -81,11 +90,39 @@ pub(super) fn parts(replay: &Replay, follow: &Follow, live: &[Live]) -> Vec<Part
             category,
             figure: Figure::default(),
         });
-        part.figure += figure;
+        part.figure += *figure;
     }
     let mut parts: Vec<Part> = parts.into_values().collect();
     parts.sort_by_key(|part| Reverse((part.figure.bytes, part.figure.blocks)));
     parts
+}
+
+/// The line with most of the live memory, if one has.
+pub(super) fn most(
+    replay: &Replay,
+    follow: &Follow,
+    parts: &[Part],
+    by_stack: &BTreeMap<KeyId, Figure>,
+) -> Option<Most> {
+    let mut lines: BTreeMap<&Owner, Figure> = BTreeMap::new();
+    for part in parts {
+        *lines.entry(&part.owner).or_default() += part.figure;
+    }
+    let whole = parts.iter().map(|part| part.figure.bytes).sum();
+    let (owner, figure) = lines.into_iter().max_by_key(|(_, of)| of.bytes)?;
+    let line = owner
+        .line()
+        .filter(|_| Split::is_due(figure.bytes, whole))?;
+    let of_line = by_stack.iter().filter_map(|(key, figure)| {
+        let stacks = replay.stacks(*key);
+        (line_of(replay, stacks, follow.level) == *owner).then_some((stacks, *figure))
+    });
+    let split = Split::of(&replay.names, line, &of_line.collect::<Vec<_>>());
+    Some(Most {
+        owner: owner.clone(),
+        figure,
+        split,
+    })
 }
 
 /// Driver memory of the device that is not PyTorch's.

@@ -51,6 +51,7 @@ fn facts() -> Facts {
         alike: None,
         new: None,
         copies: Vec::new(),
+        most: None,
         shared: 0,
         holders: None,
         replays: None,
