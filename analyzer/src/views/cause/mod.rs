@@ -154,11 +154,8 @@ impl Cause {
             holders: None,
         };
         if let Some(facts) = watch.0.facts() {
-            let replays = replays.and_then(|of| of.on(failure.event.device));
-            let facts = Facts {
-                replays,
-                ..facts.clone()
-            };
+            let mut facts = facts.clone();
+            facts.replays = replays.and_then(|of| of.on(failure.event.device));
             cause.judged(&replay.names, &facts, &judge(&facts));
         }
         Ok(cause)
