@@ -122,9 +122,10 @@ fn text(holders: &Holders) -> String {
         let frees = holder.frees.map_or(-1, |bytes| bytes as i64);
         let (bytes, blocks) = (holder.bytes, holder.blocks);
         let (text, place) = (&holder.text, &holder.place);
+        let also = holder.also.as_deref().unwrap_or_default();
         let _ = writeln!(
             out,
-            "holder\t{kind}\t{bytes}\t{blocks}\t{frees}\t{text}\t{place}"
+            "holder\t{kind}\t{bytes}\t{blocks}\t{frees}\t{text}\t{place}\t{also}"
         );
     }
     for (block, holder) in &holders.blocks {

@@ -60,6 +60,32 @@ def an_element_that_is_there_twice(check):
 
 
 @case
+def an_element_that_is_a_variable(check):
+    """The variable soon has another value."""
+    value = tensor()
+    results = [value]
+    check.find()
+    found = check.kept("results[0]", "local of an_element_that_is_a_variable", frees=0)
+    assert found.also == "", found
+    del value, results[0]
+    check.freed(1)
+
+
+@case
+def two_containers(check):
+    """Both must release them."""
+    first = [tensor(), tensor()]
+    second = {"one": first[0], "two": first[1], "other": None}
+    check.find()
+    found = check.kept("first[0…1]", "local of two_containers", size=2, blocks=2, frees=0)
+    assert found.also.startswith("second, local of two_containers (containers.py:"), found
+    first.clear()
+    check.freed(0)
+    second.clear()
+    check.freed(2)
+
+
+@case
 def dictionaries(check):
     global holder
     holder = {"key": tensor(), "it's": {"a b": tensor(2)}}
