@@ -96,8 +96,8 @@ fn slope(series: &[(u64, Figure)]) -> i64 {
     i64::try_from((above + half) / below).unwrap_or(i64::MAX)
 }
 
-/// Figures at the ends of rounds: first of all rounds, then of every second, every fourth, so that their number is
-/// bounded.
+/// Figures at the ends of rounds: of each round at the beginning, later of every second, every fourth, so that their
+/// number is bounded.
 #[derive(Clone, Debug)]
 pub struct Ends<K> {
     first: u64,
