@@ -59,3 +59,45 @@ impl LiveGrowth {
         (series.len() >= LEAST).then(|| Growth::of(&series))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gpumem_analyzer::replay::At;
+    use gpumem_capture::{Event, Seq};
+
+    use super::*;
+
+    /// The growth after steps that allocate this much each.
+    fn growth(steps: impl Iterator<Item = u64>) -> Option<Growth> {
+        let (mut replay, mut growth) = (Replay::new(At::End), LiveGrowth::default());
+        let step = |bytes| {
+            let event = |kind| Event {
+                kind,
+                level: Level::DRIVER,
+                device: DeviceOrdinal(0),
+                ..Event::default()
+            };
+            let block = Event {
+                bytes,
+                ..event(EventKind::ALLOC)
+            };
+            [block, event(EventKind::STEP)]
+        };
+        for (seq, mut event) in (1..).zip(steps.flat_map(step)) {
+            event.ptr = seq << 32;
+            let record = Record::Event(Seq(seq), &event);
+            replay.feed(record);
+            growth.observe(&replay, record);
+        }
+        growth.of(DeviceOrdinal(0))
+    }
+
+    #[test]
+    fn the_newest_steps_count() {
+        let even = growth((0..100).map(|step| 7 * u64::from(step > 50))).expect("growth");
+        assert!(even.is_growth && even.range == (7, 7), "{even:?}");
+        let ended = growth((0..100).map(|step| 7 * u64::from(step < 50))).expect("growth");
+        assert!(!ended.is_growth && ended.per_round == 0, "{ended:?}");
+        assert_eq!(growth(0..3), None);
+    }
+}

@@ -173,7 +173,8 @@ impl Survivors {
                 };
                 if scale(life.all()) != Figure::default() {
                     let line = lines.entry((*device, owner)).or_default();
-                    line.add(life, self.ends.of((*device, *key)), self.steps, &scale);
+                    let ends = self.ends.of((*device, *key));
+                    line.add((*key, life), ends, self.steps, &scale);
                     line.others |= stacks.purpose.phase() != ThreadPhase::Optimizer;
                     line.is_graph |= is_in_graph(replay, stacks);
                 }

@@ -6,7 +6,6 @@
 use std::hash::Hash;
 use std::ops::AddAssign;
 
-use gpumem_capture::Seq;
 use gpumem_replay::Figure;
 use gpumem_replay::units::range;
 use rustc_hash::FxHashMap;
@@ -97,8 +96,8 @@ fn slope(series: &[(u64, Figure)]) -> i64 {
     i64::try_from((above + half) / below).unwrap_or(i64::MAX)
 }
 
-/// Figures at the ends of rounds: first of all rounds, then of every second, every fourth, so that their number is
-/// bounded.
+/// Figures at the ends of rounds: of each round at the beginning, later of every second, every fourth, so that their
+/// number is bounded.
 #[derive(Clone, Debug)]
 pub struct Ends<K> {
     first: u64,
@@ -185,8 +184,8 @@ pub struct KeptEach {
     pub bytes: u64,
     /// The number of rounds that it is of.
     pub rounds: u64,
-    /// Its newest allocation.
-    pub last: Seq,
+    /// Increases with its place in a round: with the time of its first allocation, or of its newest one in a round.
+    pub place: u64,
 }
 
 impl KeptEach {
@@ -195,7 +194,7 @@ impl KeptEach {
     pub fn holder(lines: &[Self]) -> Option<usize> {
         let all: u64 = lines.iter().map(|of| of.bytes).sum();
         let rounds = lines.iter().map(|of| of.rounds).max()?;
-        let (at, last) = lines.iter().enumerate().max_by_key(|(_, of)| of.last)?;
+        let (at, last) = lines.iter().enumerate().max_by_key(|(_, of)| of.place)?;
         (last.bytes <= all / 8 && last.rounds + 1 >= rounds).then_some(at)
     }
 }

@@ -228,7 +228,7 @@ fn kept_by(
         .map(|(line, last)| KeptEach {
             bytes: line.figure.bytes,
             rounds: line.rounds,
-            last: *last,
+            place: last.0,
         })
         .collect();
     let last = KeptEach::holder(&each).map(|at| all[at].0.clone());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpumem_capture::{DeviceOrdinal, Level, Record, Seq};
+use gpumem_capture::{DeviceOrdinal, EventKind, Level, Record};
 use gpumem_judge::{Ends, Growth, KeptEach, LoopRounds, RoundClock, RoundOf};
 use rustc_hash::FxHashMap;
 
@@ -21,8 +21,6 @@ const WARM_UP: u64 = 1;
 pub(super) struct Growing {
     clock: RoundClock,
     ends: FxHashMap<RoundOf, Ends<On>>,
-    /// The newest allocation of each stack.
-    newest: Vec<Seq>,
 }
 
 /// The growth on a device.
@@ -42,17 +40,6 @@ pub(super) struct Grown {
 impl Growing {
     /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
-        let begun = match effect {
-            Effect::Live(block) => {
-                let at = block.key.0 as usize;
-                if self.newest.len() <= at {
-                    self.newest.resize(at + 1, Seq(0));
-                }
-                self.newest[at] = self.newest[at].max(block.seq);
-                Some(block)
-            }
-            Effect::Gone(_) | Effect::None => None,
-        };
         let Some((of, round)) = self.clock.observe(replay, record) else {
             return;
         };
@@ -71,7 +58,8 @@ impl Growing {
                 }
             }
             // The block with which the next round of a loop begins is not of this one.
-            if let (Some(block), Record::Event(_, event)) = (begun, record)
+            if let (Effect::Live(block), Record::Event(_, event)) = (effect, record)
+                && event.kind == EventKind::ALLOC
                 && let Some(figure) = now.get_mut(&(event.device, block.key))
             {
                 *figure -= Figure::block(block.bytes);
@@ -104,16 +92,13 @@ impl Growing {
             }
         }
         let kept = lines.iter().map(|line| {
-            let newest = |(_, key): &On| self.newest.get(key.0 as usize).copied();
+            // Other stacks of the line may come later in a round, and keep nothing.
+            let grows = |on: &&On| Growth::of(&ends.sum(&[**on])).is_growth;
+            let newest = line.keys.iter().filter(grows).map(|(_, key)| key.0).max();
             KeptEach {
                 bytes: line.live.bytes,
                 rounds: line.live.blocks.min(rounds.1 - rounds.0),
-                last: line
-                    .keys
-                    .iter()
-                    .filter_map(newest)
-                    .max()
-                    .unwrap_or_default(),
+                place: newest.map_or(0, u64::from),
             }
         });
         let holder = KeptEach::holder(&kept.collect::<Vec<_>>()).filter(|_| graphs);

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpumem_capture::{DeviceOrdinal, Seq};
+use gpumem_capture::DeviceOrdinal;
 use gpumem_judge::KeptEach;
 
 use crate::attribution::Owner;
-use crate::replay::{Block, Figure};
+use crate::replay::{Block, Figure, KeyId};
 use crate::views::json::ordinal;
 use crate::views::leaks::{Class, LeakHolder, LeakRow};
 
@@ -21,8 +21,6 @@ pub struct Life {
     pub live: Figure,
     /// The step of its last change, and its figure at the start of that step.
     pub changed: (u64, Figure),
-    /// Its newest allocation.
-    pub last: Seq,
 }
 
 impl Life {
@@ -44,7 +42,6 @@ impl Life {
         let figure = Figure::block(block.bytes);
         *self.births.entry(born).or_default() += figure;
         self.live += figure;
-        self.last = self.last.max(block.seq);
     }
 }
 
@@ -58,8 +55,8 @@ pub struct Line {
     pub births: BTreeMap<u64, Figure>,
     /// At the ends of recorded steps.
     pub ends: BTreeMap<u64, Figure>,
-    /// Its newest allocation.
-    pub last: Seq,
+    /// The newest of its stacks that keep blocks of several steps.
+    pub newest: KeyId,
     /// Whether it has memory other than an optimizer's state.
     pub others: bool,
     /// Whether autograd may keep it for a backward.
@@ -70,12 +67,15 @@ impl Line {
     /// Adds a stack. `scale` is linear except for rounding.
     pub fn add(
         &mut self,
-        life: &Life,
+        (key, life): (KeyId, &Life),
         ends: &[(u64, Figure)],
         steps: u64,
         scale: &dyn Fn(Figure) -> Figure,
     ) {
-        self.last = self.last.max(life.last);
+        // What is live for the moment keeps nothing.
+        if life.births.len() > 2 {
+            self.newest = self.newest.max(key);
+        }
         let (mut passed, mut before) = (Figure::default(), Figure::default());
         for (born, figure) in &life.births {
             passed += *figure;
@@ -112,7 +112,7 @@ pub fn holder(rows: &[LeakRow], lines: &Lines) -> Option<LeakHolder> {
             line(row).map_or(KeptEach::default(), |line| KeptEach {
                 bytes: row.bytes,
                 rounds: line.births.len() as u64,
-                last: line.last,
+                place: u64::from(line.newest.0),
             })
         };
         let all: Vec<KeptEach> = growing(device).map(each).collect();

@@ -116,10 +116,10 @@ fn rounds_stay_few_and_evenly_apart() {
 
 #[test]
 fn the_small_tensor_that_comes_last_in_each_round_holds_the_others() {
-    let line = |bytes, rounds, last| KeptEach {
+    let line = |bytes, rounds, place| KeptEach {
         bytes,
         rounds,
-        last: Seq(last),
+        place,
     };
     let (layer, batch) = (line(8 << 20, 40, 10), line(1 << 20, 40, 1));
     let holder = |first| KeptEach::holder(&[layer, batch, first]);
