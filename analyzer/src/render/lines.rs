@@ -5,7 +5,7 @@ use crate::account::Phase;
 use crate::names::Names;
 use crate::replay::Category;
 use crate::source::Source;
-use crate::views::LineRow;
+use crate::views::{LinePart, LineRow};
 
 /// Which rows of a table of lines are shown.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ pub fn lines_table(
         let parts: Vec<_> = parts
             .filter(|part| part.bytes >= shown.least_part)
             .collect();
-        if parts.len() < 2 {
+        if !columns.distinguish(&parts) {
             continue;
         }
         for part in parts {
@@ -122,6 +122,17 @@ impl Columns {
             devices,
             first,
         }
+    }
+
+    /// Whether the shown columns distinguish at least two parts of a line.
+    fn distinguish(&self, parts: &[&LinePart]) -> bool {
+        let shown = |part: &&LinePart| {
+            let phase = part.phase.filter(|_| self.phases);
+            let category = part.category.filter(|_| self.categories);
+            (phase, category, part.owner.note())
+        };
+        let first = parts.first().map(shown);
+        parts.iter().any(|part| Some(shown(part)) != first)
     }
 
     fn title(&mut self, title: &str) {

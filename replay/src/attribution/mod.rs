@@ -3,13 +3,12 @@
 mod module;
 mod owner;
 mod split;
-mod user_code;
 
 use gpumem_capture::{Level, PyFrame, StackId};
 
+pub use crate::names::{OwnPackages, is_planner};
 pub use owner::{Line, Owner};
 pub use split::Split;
-pub use user_code::{OwnPackages, is_planner};
 
 use crate::StackKey;
 use crate::backward::{Backward, Origin, chain};
@@ -75,7 +74,7 @@ fn coded<'a>(
     frames
         .iter()
         .filter_map(|frame| Some((frame, names.codes.get(&frame.code)?)))
-        .filter(|(_, code)| !user_code::is_planner(&code.file))
+        .filter(|(_, code)| !is_planner(&code.file))
 }
 
 fn line(names: &Names, (frame, code): (&PyFrame, &Code)) -> Option<Line> {

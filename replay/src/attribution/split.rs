@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::StackId;
 
-use super::{Line, coded, line, user_code};
+use super::{Line, coded, line};
 use crate::backward::{Origin, chain};
-use crate::names::Names;
+use crate::names::{Names, is_outside_torch};
 use crate::{Figure, StackKey};
 
 /// The share from which a line is worth a closer look, in percent of the level.
@@ -109,7 +109,7 @@ fn way(names: &Names, stack: StackId) -> Vec<Line> {
     [newer, frames_of(stack)]
         .into_iter()
         .flat_map(|frames| coded(names, frames))
-        .filter(|(_, code)| user_code::is_outside_torch(&code.file))
+        .filter(|(_, code)| is_outside_torch(&code.file))
         .filter_map(|found| line(names, found))
         .collect()
 }

@@ -9,6 +9,7 @@ mod paths;
 #[cfg(test)]
 pub(crate) mod samples;
 mod serialize;
+mod user_code;
 
 use gpumem_capture::{
     ApiId, CodeId, DeviceOrdinal, Function, ModuleId, ProcessKey, PyFrame, StackId, ThreadId,
@@ -20,8 +21,9 @@ pub use call_times::{CallOutcome, CallTimes};
 pub use definitions::{Code, Device, Hook, Interpreter, Module, NativeFrame};
 pub use nn_modules::NO_MODULE;
 use nn_modules::NnModules;
+pub(crate) use user_code::is_outside_torch;
+pub use user_code::{OwnPackages, is_planner};
 
-use crate::attribution::OwnPackages;
 use crate::ids::{NodeId, StackKey};
 use crate::node::Backward;
 

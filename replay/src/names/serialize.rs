@@ -2,8 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::Names;
-use crate::attribution::OwnPackages;
+use super::{Names, OwnPackages};
 use crate::ids::NodeId;
 use crate::serialize::Serialize;
 

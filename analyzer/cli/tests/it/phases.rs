@@ -141,24 +141,27 @@ pub fn two_steps(folder: &Path) -> Synthetic {
     capture
 }
 
-/// Lines as (place, phase, node, MiB), those of a workspace marked.
+/// The parts of lines as (place, phase, node, MiB), the largest first, those of a workspace marked.
 fn rows(value: &Value) -> Vec<(String, String, String, u64)> {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-    let rows = value.as_array().expect("an array").iter();
-    rows.map(|row| {
+    let mut all = Vec::new();
+    for row in value.as_array().expect("an array") {
         let file = row["file"]
             .as_str()
             .map_or("-", |file| file.rsplit('/').next().expect("a name"));
-        let workspace = row["workspace"].as_bool().unwrap_or(false);
-        let place = format!(
-            "{file}:{}{}",
-            row["line"],
-            if workspace { " W" } else { "" }
-        );
-        let bytes = row["bytes"].as_u64().expect("bytes");
-        (place, text(&row["phase"]), text(&row["node"]), bytes / M)
-    })
-    .collect()
+        let itself = vec![row.clone()];
+        for part in row["parts"].as_array().unwrap_or(&itself) {
+            let workspace = match part["workspace"].as_bool() {
+                Some(true) => " W",
+                _ => "",
+            };
+            let place = format!("{file}:{}{workspace}", row["line"]);
+            let bytes = part["bytes"].as_u64().expect("bytes");
+            all.push((place, text(&part["phase"]), text(&part["node"]), bytes / M));
+        }
+    }
+    all.sort_by_key(|(.., mib)| std::cmp::Reverse(*mib));
+    all
 }
 
 fn lines(arguments: &[&str], file: &Path) -> Vec<(String, String, String, u64)> {
@@ -279,7 +282,7 @@ fn the_peak_and_failures_say_their_step_phase_and_range() {
 }
 
 #[test]
-fn workspaces_are_a_part_of_the_tensors_and_rows_of_their_own_by_line() {
+fn workspaces_are_a_part_of_the_tensors_and_of_their_line() {
     let folder = tempdir().expect("a folder");
     let file = two_steps(folder.path()).finish();
     let (ledgers, exit) = json_of(&["ledger", "--format", "json"], &file);

@@ -159,6 +159,8 @@ fn shown(text: &str) -> Vec<String> {
     let mut shown: Vec<String> = Vec::new();
     for line in text.lines().skip(1) {
         match (without_figures(line), shown.last_mut()) {
+            // A part of the line above.
+            (Some(row), _) if row.starts_with("   ") => {}
             (Some(row), _) => shown.push(row.to_owned()),
             (None, Some(last)) if line.starts_with("    ") => {
                 last.push('\n');

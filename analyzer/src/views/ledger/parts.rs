@@ -150,7 +150,7 @@ impl<'a> Build<'a> {
         let known = self.known.entry((key, level)).or_insert_with(|| {
             let stacks = named.stacks(key);
             let library = library(&named.names, stacks, level);
-            (library, owner(&named.names, stacks, level).whole())
+            (library, owner(&named.names, stacks, level))
         });
         known.clone()
     }

@@ -203,7 +203,7 @@ fn row_id(id: &PieceId, by: By) -> RowId {
             kind: Kind::Line,
             which: 0,
             name: None,
-            owner: Some(owner.clone()),
+            owner: Some(owner.clone().whole()),
         },
         _ if matches!(id.kind, Kind::Library | Kind::Module) => named(id.kind),
         _ => plain,

@@ -4,7 +4,7 @@ use std::sync::{PoisonError, RwLock};
 
 use gpumem_capture::ProcessKey;
 
-use crate::names::Names;
+use super::Names;
 
 /// Installed packages whose files are the user's own code, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,7 +100,7 @@ fn is_generated(file: &str) -> bool {
 }
 
 /// Whether a file is neither PyTorch's, generated, nor the standard library's: code that is worth a look below a line.
-pub(super) fn is_outside_torch(file: &str) -> bool {
+pub(crate) fn is_outside_torch(file: &str) -> bool {
     let is_torch = installed(file).is_some_and(|inside| {
         ["/torch/", "/functorch/"]
             .iter()
