@@ -17,7 +17,7 @@ DIES = {
     "graphs": ("kept_graphs", "in backward of step", "kept by the graph of history[0…64], global of __main__", ".detach()"),
     "tensors": ("kept_tensors", "of step 214", "tensors of 213 earlier rounds are still live: 426 MiB", ".cpu()"),
     "growth": ("lengthened", "growth.py:{torch.cat}", "growth.py:{torch.cat} allocates becomes larger each time: 392 MiB", "limit its length"),
-    "pieces": ("fragmentation", "150 MiB requested at pieces.py:{large = }", "fragmentation: 242 MiB is free", "expandable_segments:True"),
+    "pieces": ("fragmentation", "150 MiB requested at pieces.py:{large = }", "fragmentation: 242 MiB is free", "allocate the largest tensors first"),
     "others": ("other_processes", "200 MiB requested at others.py:{batch = }", "other processes hold 800 MiB", "nvidia-smi"),
     "workspace": ("workspaces", "512 MiB requested at workspace.py:{x @ x} (cuBLAS workspace)", "a workspace of 512 MiB for cuBLAS", "CUBLAS_WORKSPACE_CONFIG"),
     "evaluation": ("no_backward", "evaluation.py:{outputs.append(} evaluate", "tensors of 75 earlier rounds are still live, and no backward has used them", "torch.no_grad()"),

@@ -81,8 +81,9 @@ def lines_are_pytorchs_own(said, rows):
     are the lines of gpumem, to the byte. PyTorch has no Python frames for allocations of backward, which gpumem
     charges to nodes of autograd."""
     theirs = snapshot.lines_at_the_end(said, rounded=True)
-    ours = by_line(row for row in rows if "node" not in row)
-    backward = sum(row["bytes"] for row in rows if "node" in row)
+    parts = [{**row, **part} for row in rows for part in row.get("parts", [{}])]
+    ours = by_line(part for part in parts if "node" not in part)
+    backward = sum(part["bytes"] for part in parts if "node" in part)
     assert theirs.pop(None) == backward > 0
     assert ours == theirs
     of_workload = [line for file, line in ours if file == str(WORKLOAD)]

@@ -171,7 +171,7 @@ def test_what_would_have_saved_a_run_is_said_and_true(python_env, tmp_path):
     settings = re.match(r"set PYTORCH_CUDA_ALLOC_CONF=(\S+) \(replayed: the request succeeds, ", said["advice"])[1]
     # Without a PyTorch that replays, it is not known.
     alone = schemas.found("oom", harness.analyze("oom", "--format", "json", tmp_path / "report.bin").stdout)["cause"]
-    assert alone["certainty"] == "follows" and alone["advice"].startswith("not tried: ")
+    assert alone["certainty"] == "follows" and "not tried: " in alone["advice"]
     saved = harness.run(command, env=harness.clean_environment({"PYTORCH_CUDA_ALLOC_CONF": settings}))
     assert "CAUGHT" not in saved.stdout and "LIVE" in saved.stdout
 

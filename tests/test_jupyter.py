@@ -133,8 +133,8 @@ def test_who_keeps_the_memory(run_cells):
     assert (out, head) == ("Out[4]: ", "tensors on GPU 0: 14.0 MiB"), table
     assert kept.split() == "8.00 MiB 57 % 2 8.00 MiB kept[0…1], global of __main__".split(), table
     named = " ".join(" ".join(others).split())
-    # `_` and `Out[2]` both keep the value of a cell.
-    assert "4.00 MiB 29 % 1 0 B " in named and " fails (" in named and "2.00 MiB 14 % 1 0 B _, global of __main__" in named, table
+    # `_` and `_oh`, which is `Out`, both keep the value of a cell.
+    assert "4.00 MiB 29 % 1 0 B " in named and " fails (" in named and "2.00 MiB 14 % 1 0 B _oh[2], global of __main__" in named, table
     assert "gpumem" not in table and "native" not in table, table
 
 

@@ -1,4 +1,4 @@
-"""What the planted faults of the slow lane replace stands in the source: who changes it changes the fault."""
+"""What the planted faults of the slow lane replace is in the source: who changes it changes the fault."""
 
 import faults
 import harness

@@ -44,6 +44,7 @@ OPTIONAL = {
     "ci": ("data.*.devices.#.*.#.of", "data.*.devices.#.*.#.phase"),
     "diff": ("data.rows.#.phase",),
     "fragmentation": ("rows.#.capture",),
+    "leaks": ("data.round",),
     "lines": ("rows.#.phase",),
     "oom": ("data.*.#.phase",),
     "report": ("*.lines.#.phase",),

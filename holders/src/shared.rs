@@ -12,7 +12,7 @@ use crate::search::Search;
 use crate::text::{Part, text, with_numbers};
 
 /// The container of the program, other than the group's, that refers to most of its tensors: `second, global of __main__`.
-/// None if none has half of them.
+/// None if no other has half of them.
 pub(crate) fn other(
     group: &Group,
     (paths, kept, search): (&mut Paths<'_>, &Kept<'_>, &Search),

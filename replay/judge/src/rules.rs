@@ -247,7 +247,7 @@ fn unusable(facts: &Facts) -> Option<Verdict> {
         return follows(Kind::PrivatePools, pools);
     }
     if with(cache.usable.bytes) {
-        // In pieces: one large block that is not large enough is a lack of memory.
+        // One large block that is not large enough is a lack of memory.
         let in_pieces = cache.usable.largest <= cache.usable.bytes / 2;
         let is_short = cache.usable.largest < facts.request.bytes;
         let fragmented = is_short && in_pieces && has(cache.usable.bytes);

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 """
 # At the end of the line that allocates what is kept. It is not in the source that runs.
 CULPRIT = "  §"
-# A line of its own, at which a round begins. Runs that are measured call a function there.
+# A separate line, at which a round begins. Runs that are measured call a function there.
 ROUND = "# a round"
 TRAIN = """out = net(x)
 loss = F.cross_entropy(out, torch.zeros(len(x), dtype=torch.long, device="cuda"))
@@ -38,7 +38,7 @@ class Program:
     # The causes that are right, and those that only have the right direction.
     causes: frozenset[str]
     near: frozenset[str] = frozenset()
-    # The names that keep the memory, in the order in which they are asked for; all must be named.
+    # The names that keep the memory, in the order of their requests; all must be named.
     keepers: tuple[str, ...] = ()
     # By what an advice says: the parts of the source that it replaces, and by what.
     fixes: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Records random programs of known truth, has the judge judge them, and compares.
+"""Records random programs of known truth, and compares with it what the judge says of them.
 
     python score.py COUNT --torch PYTHON [--seed N] [--kind KIND] [--advice] [--folder FOLDER]
 
