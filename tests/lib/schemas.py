@@ -16,8 +16,8 @@ _NAMED, _LISTED = ("properties", "patternProperties", "$defs"), ("allOf", "anyOf
 # Keys that objects of gpumem-analyze lack where there is nothing to say, by the end of their place.
 OPTIONAL = (
     "*.allocator_room_bytes", "*.allocator_unknown", "*.categories", "*.error_bytes", "*.events", "*.failed_times", "*.holder",
-    "*.host_of_no_device", "*.imported", "*.library", "*.limit_bytes", "*.node", "*.other_devices", "*.parts", "*.replayed", "*.set_up_times",
-    "*.times", "*.wanted_bytes", "*.workspace", "*.pytorch",
+    "*.host_of_no_device", "*.imported", "*.library", "*.limit_bytes", "*.node", "*.other_devices", "*.parts",
+    "*.parts.#.category", "*.parts.#.phase", "*.replayed", "*.set_up_times", "*.times", "*.wanted_bytes", "*.workspace", "*.pytorch",
 )  # fmt: skip
 _CLOSING = ("additionalProperties", "unevaluatedProperties")
 
