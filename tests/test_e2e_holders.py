@@ -1,6 +1,7 @@
 """Who keeps the memory of tensors when an allocation of PyTorch fails: on stderr and in the capture, and what is freed
 without a holder. tests/workloads/holders_torch.py plants them."""
 
+import functools
 import json
 import re
 
@@ -10,6 +11,8 @@ import pytest
 SCRIPT = harness.WORKLOADS / "holders_torch.py"
 MIB = 1 << 20
 ALLOC, FREE = 1, 2
+# How many holders the script plants in each of these modes.
+PLANTED = {"containers": 6, "functions": 6, "variables": 4, "graphs": 1, "trainers": 4}
 
 
 def printed(stderr):
@@ -27,22 +30,34 @@ def printed(stderr):
     return found
 
 
+def holders_in(dump, report):
+    """The holders of each failure in a capture: by text, kind, bytes, and those that are freed."""
+    failures = []
+    for line in harness.run([dump, report]).stdout.splitlines():
+        record = json.loads(line)
+        if str(record.get("process")).startswith("holders."):
+            words = re.split("[\n\ufffd]", record["value"])
+            failures.append(
+                {text.removeprefix("text "): head.split()[1:] for head, text in zip(words, words[1:]) if head.startswith("holder ")}
+            )
+    return failures
+
+
+def are_freed(done, count, failure):
+    """Compares what a run of SCRIPT frees with the holders that were recorded."""
+    freed = [line.split(" ", 2)[1:] for line in done.stdout.splitlines() if line.startswith("freed ")]
+    assert len(freed) == count, harness.described(done)
+    for size, text in freed:
+        kind, _, _, _, frees = failure[text]
+        assert kind == ("traceback" if "→ traceback →" in text else "object"), (text, failure)
+        # "-": something that is not a Python object refers to it, too.
+        assert frees == size or (size, frees) == ("0", "-"), (text, failure)
+    return [text for _, text in freed]
+
+
 @pytest.fixture
 def recorded(dump):
-    """recorded(report): the holders of each failure in a capture: by text, kind, bytes, and those that are freed."""
-
-    def read(report):
-        failures = []
-        for line in harness.run([dump, report]).stdout.splitlines():
-            record = json.loads(line)
-            if str(record.get("process")).startswith("holders."):
-                words = re.split("[\n\ufffd]", record["value"])
-                failures.append(
-                    {text.removeprefix("text "): head.split()[1:] for head, text in zip(words, words[1:]) if head.startswith("holder ")}
-                )
-        return failures
-
-    return read
+    return functools.partial(holders_in, dump)
 
 
 @pytest.fixture
@@ -55,19 +70,13 @@ def run(forks, tmp_path):
     return start
 
 
-@pytest.mark.parametrize("mode, count", [("containers", 6), ("functions", 6), ("variables", 4), ("graphs", 1), ("trainers", 4)])
+@pytest.mark.parametrize("mode, count", PLANTED.items())
 def test_a_holder_that_is_released_frees_what_is_recorded(run, recorded, tmp_path, mode, count):
     """To the byte, by PyTorch's own count."""
     done = run(mode)
-    freed = [line.split(" ", 2)[1:] for line in done.stdout.splitlines() if line.startswith("freed ")]
-    assert len(freed) == count, harness.described(done)
     [failure] = recorded(tmp_path / "report.bin")
     [lines] = printed(done.stderr)
-    for size, text in freed:
-        kind, _, _, _, frees = failure[text]
-        assert kind == ("traceback" if "→ traceback →" in text else "object"), (text, failure)
-        # "-": something that is not a Python object refers to it, too.
-        assert frees == size or (size, frees) == ("0", "-"), (text, failure)
+    for text in are_freed(done, count, failure):
         assert [label for label in lines if label.startswith(f"{text}, ")], (text, lines)
 
 

@@ -22,6 +22,7 @@ import whatif
 from gpumem import _simulator
 from test_e2e_backward import BACKWARDS, OTHERS, PHASE_BEGIN, SQUARE, STEP, Owner, Records
 from test_e2e_charged import EVERYWHERE, MODELS, owners_at_peak, share_with_a_line
+from test_e2e_holders import PLANTED, SCRIPT, are_freed, holders_in
 from test_interposer import QUIET  # noqa: F401
 from test_plan import PROGRAM, plan
 
@@ -200,3 +201,14 @@ def test_the_command_replays_by_the_release_itself(release, bench):
     assert said["exact"] and said["doubts"] == []
     own, other = (replay["figures"]["reserved_bytes.all.peak"] for replay in said["devices"][0]["replays"])
     assert own == real["figures"]["reserved_bytes.all.peak"] > other
+
+
+@pytest.mark.parametrize("mode, count", PLANTED.items())
+def test_a_holder_that_is_released_frees_what_is_recorded(release, dump, tmp_path, mode, count):
+    """The observer is attached to that release's allocator, and its tensors are read."""
+    python, parts = release
+    env = {**QUIET, **parts, "GPUMEM_OUTPUT": str(tmp_path / "report.bin")}
+    env["LD_PRELOAD"] = f"{harness.LIBRARY}:{env.pop('OTHER_TORCH_PRELOAD')}"
+    done = harness.simulate([python, "-W", "ignore", SCRIPT, mode], memory="8GiB", env=env)
+    [failure] = holders_in(dump, tmp_path / "report.bin")
+    assert are_freed(done, count, failure)

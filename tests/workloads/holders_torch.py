@@ -30,7 +30,7 @@ def fail():
 def failing(*_):
     try:
         fail()
-    except torch.OutOfMemoryError:
+    except torch.cuda.OutOfMemoryError:
         pass
 
 
@@ -138,7 +138,7 @@ def variables():
 
     try:
         call(own, own)
-    except torch.OutOfMemoryError:
+    except torch.cuda.OutOfMemoryError:
         pass
     before = torch.cuda.memory_allocated()
 
@@ -258,7 +258,7 @@ def in_backward():
     result = Large.apply(value).sum()
     try:
         result.backward()
-    except torch.OutOfMemoryError:
+    except torch.cuda.OutOfMemoryError:
         print("raised in backward", flush=True)
     del outer
     leave()
@@ -271,7 +271,7 @@ def in_backward_without_code():
     value = torch.zeros(1, device="cuda", requires_grad=True)
     try:
         value.expand(1 << 38)[:1].sum().backward()
-    except torch.OutOfMemoryError:
+    except torch.cuda.OutOfMemoryError:
         print("raised in backward", flush=True)
     del outer
     leave()

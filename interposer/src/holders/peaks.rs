@@ -2,8 +2,8 @@
 //!
 //! The thread that allocates must not take the interpreter's lock, and the state that matters is that of the objects. So
 //! it leaves a pending call, which the interpreter makes in its main thread between two instructions, with the lock. If
-//! much was freed until then, as within a backward, nothing is recorded. Searches take a fiftieth of the time at most; a
-//! training reaches its peak again in the next step.
+//! much was freed until then, as within a backward, nothing is recorded. Searches take two seconds and a fiftieth of the
+//! time at most; a training reaches its peak again in the next step.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,9 +12,11 @@ use gpumem_capture::{DeviceOrdinal, Nanos, Seq};
 /// The devices that are watched.
 const DEVICES: usize = 64;
 /// A search is worth its time if a peak is higher by this part than the one before, and no more than that was freed.
-const PART: u64 = 20;
-/// The next search comes after this many times the time of the last one.
-const REST: u64 = 50;
+const PART: u64 = 10;
+/// The part of the time that searches take, beside the first of them.
+const SHARE: u64 = 50;
+/// The time that the first searches take, in nanoseconds.
+const FIRST: u64 = 2_000_000_000;
 
 /// The peaks of a process's tensors.
 pub(crate) struct Peaks {
@@ -24,6 +26,8 @@ pub(crate) struct Peaks {
     most: [AtomicU64; DEVICES],
     /// The time from which on there may be another search.
     from: AtomicU64,
+    /// How long all searches took, in nanoseconds.
+    spent: AtomicU64,
     /// Whether the interpreter has a call to make.
     is_pending: AtomicBool,
     /// What the call is about: the device, its live bytes and the event.
@@ -39,6 +43,7 @@ impl Peaks {
             above: [const { AtomicU64::new(0) }; DEVICES].map(|_| AtomicU64::new(bytes)),
             most: [const { AtomicU64::new(0) }; DEVICES],
             from: AtomicU64::new(0),
+            spent: AtomicU64::new(0),
             is_pending: AtomicBool::new(false),
             device: AtomicU64::new(0),
             live: AtomicU64::new(0),
@@ -99,9 +104,10 @@ impl Peaks {
 
     /// There was a search, with these live bytes, from one time to the other.
     pub(super) fn searched(&self, device: DeviceOrdinal, live: u64, [began, ended]: [Nanos; 2]) {
-        let rest = ended.0.saturating_sub(began.0).saturating_mul(REST);
-        self.from
-            .store(ended.0.saturating_add(rest), Ordering::Relaxed);
+        let took = ended.0.saturating_sub(began.0);
+        let spent = self.spent.fetch_add(took, Ordering::Relaxed) + took;
+        let from = spent.saturating_sub(FIRST).saturating_mul(SHARE);
+        self.from.store(from, Ordering::Relaxed);
         self.raise(device, live.saturating_add(live / PART));
     }
 
@@ -133,17 +139,27 @@ mod tests {
         assert!(!reach(&peaks, 100, 0));
         assert!(reach(&peaks, 101, 1));
         assert!(!reach(&peaks, 120, 2), "one at a time");
-        assert_eq!(peaks.peak(), (GPU, Seq(101), 96));
+        assert_eq!(peaks.peak(), (GPU, Seq(101), 91));
         peaks.searched(GPU, 101, [Nanos(10), Nanos(12)]);
         peaks.end();
-        assert!(!reach(&peaks, 200, 111), "a fiftieth of the time");
-        assert!(!reach(&peaks, 106, 200), "below the peak of 200");
-        assert!(reach(&peaks, 195, 200));
+        assert!(!reach(&peaks, 111, 13), "a tenth more at least");
+        assert!(reach(&peaks, 200, 13));
         // Much was freed until the call.
         peaks.passed(GPU);
         peaks.end();
-        assert!(!reach(&peaks, 195, 300));
-        assert!(reach(&peaks, 201, 300));
+        assert!(!reach(&peaks, 200, 14));
+        assert!(reach(&peaks, 201, 14));
+    }
+
+    #[test]
+    fn searches_take_two_seconds_and_a_fiftieth_of_the_time() {
+        let peaks = Peaks::above(100);
+        assert!(reach(&peaks, 101, 1));
+        peaks.searched(GPU, 101, [Nanos(0), Nanos(FIRST + 10)]);
+        peaks.end();
+        assert!(!reach(&peaks, 200, 499));
+        assert!(!reach(&peaks, 179, 500), "on the way to 200");
+        assert!(reach(&peaks, 180, 500));
     }
 
     #[test]
