@@ -37,7 +37,7 @@ def test_colour_and_width_are_for_terminals(report, analyze):
         assert code == 0 and ESCAPE.search(said)
         assert narrow.wider(said, columns) == []
         # Rows that would look alike have a second line, indented, with their difference. So have the parts of a line, where
-        # a column tells them apart.
+        # they differ in a column that is shown.
         # A line that only terminals have: why no source is shown.
         rows = ESCAPE.sub("", said).partition("\nNo source lines:")[0].rstrip("\n").splitlines()
         assert len(whole(rows)) == len(whole(plain.splitlines())) > 9
