@@ -46,8 +46,8 @@ pub struct Holders {
 pub struct PeakHolders {
     /// Number of the event with which the tensors had a new peak. The search came soon after it.
     pub event: u64,
+    /// The objects, and how the search for them ended.
     #[serde(flatten)]
-    #[allow(missing_docs)]
     pub holders: Holders,
 }
 
