@@ -16,7 +16,8 @@
 //!   cannot prevent that. The C library blocks it for short times without CUDA calls (`posix_spawn`, the start and end
 //!   of threads), and so does the thread of faulthandler's `dump_traceback_later`, which makes no CUDA calls.
 //! - A SIGBUS that another process sends while all threads of the host block it, and that stays pending, is blocked by
-//!   our threads as well for that time.
+//!   our threads as well for that time. If two such signals follow each other at once, `sigtimedwait` may end with
+//!   `EINTR`, though no handler ran.
 //! - A handler that is installed by a direct system call stays in force until [`check`] notices it; then it is treated
 //!   as the host's. If it is later replaced by such a call with a value that was read from the kernel, it stays the
 //!   host's.
@@ -69,7 +70,7 @@ pub(crate) fn broken() -> bool {
 /// to guarded memory after a wait, about every 50 ms: a few system calls.
 pub(crate) fn check() {
     install::check();
-    threads::accept_again();
+    threads::accept();
 }
 
 /// Prints to stderr, once, that recording has ended and why, if a fault has ended it. Not for a signal handler.

@@ -25,9 +25,7 @@ pub(crate) fn own() -> Own {
             .is_ok()
     };
     let place = FAULT.threads.iter().find(take);
-    if place.is_some() {
-        accept();
-    }
+    accept();
     Own(place)
 }
 
@@ -40,15 +38,11 @@ impl Drop for Own {
     }
 }
 
-/// Makes the calling thread accept SIGBUS.
-fn accept() {
-    sys::mask(libc::SIG_UNBLOCK, sys::only(libc::SIGBUS));
-}
-
-/// Accepts SIGBUS again, if this is one of our threads whose passed-on signal has been taken by now.
-pub(super) fn accept_again() {
+/// Makes the calling thread accept SIGBUS if it is ours and no SIGBUS is pending. For a pending one the kernel may have
+/// woken one of the host's threads: if this thread took it first, a `sigtimedwait` there would end with `EINTR`.
+pub(super) fn accept() {
     if is_own() && !sys::is_pending(libc::SIGBUS) {
-        accept();
+        sys::mask(libc::SIG_UNBLOCK, sys::only(libc::SIGBUS));
     }
 }
 
@@ -64,7 +58,7 @@ pub(super) fn is_own() -> bool {
 
 /// Passes a sent SIGBUS on to the host's threads. If all of them block it, it stays pending until they unblock it.
 /// This thread waits for that in its handler, where it accesses no guarded memory, but only briefly: then it blocks
-/// the signal, too, until [`accept_again`].
+/// the signal, too, until [`accept`].
 ///
 /// # Safety
 /// The context is the kernel's, of the signal that is being handled on this thread.
