@@ -51,7 +51,7 @@ def test_a_block_is_written_after_its_comment(page):
 def test_check_finds_a_changed_figure_and_changes_nothing(page):
     _, text = page("(oom) from=cause item", "gpumem-analyze oom report.bin")
     block = text.split("-->\n")[1].split("\nThe end.")[0]
-    assert block.count("\n") <= 12 and block.startswith("```console\n$ gpumem-analyze oom report.bin\n…\ncause ")
+    assert block.count("\n") <= 13 and block.startswith("```console\n$ gpumem-analyze oom report.bin\n…\ncause ")
     stale = block.replace("cause ", "reason ", 1)
     done, text = page("(oom) from=cause item", "gpumem-analyze oom report.bin", "--check", text=stale)
     assert done.returncode == 1 and "not fresh" in done.stdout

@@ -13,7 +13,7 @@ use crate::kept::Kept;
 use crate::verdict::{Certainty, Kind, Verdict};
 
 /// The least percentage of live bytes that is a cause.
-const NOTABLE: u64 = 25;
+pub(crate) const NOTABLE: u64 = 25;
 /// The least percentage of live bytes that grew, where the same request succeeded before.
 const GREW: u64 = 4;
 /// The least percentage of live bytes that a container has of a round that has ended.

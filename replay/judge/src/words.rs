@@ -10,6 +10,7 @@ use gpumem_replay::{Category, attribution::Owner};
 
 use crate::facts::Facts;
 use crate::kept::Kept;
+use crate::rules::{NOTABLE, notable};
 use crate::verdict::{Kind, Verdict};
 
 /// What is true if nothing is known.
@@ -51,6 +52,36 @@ impl Text<'_> {
 
     fn line(&self) -> String {
         self.at(self.verdict.line.as_ref())
+    }
+
+    /// The line, and where most of its memory comes from, if it is the one with most of the live memory.
+    fn line_and_split(&self) -> String {
+        let line = self.line();
+        let most = self.facts.most.as_ref();
+        let Some(most) = most.filter(|of| Some(&of.owner) == self.verdict.line.as_ref()) else {
+            return line;
+        };
+        let split = &most.split;
+        let called = match split.are_callers {
+            true => "called from ",
+            false => "in ",
+        };
+        let lines = split.lines.iter().map(|(line, figure)| {
+            let label = Owner::Line(line.clone(), None).label(self.names);
+            (format!("{called}{label}"), *figure)
+        });
+        let modules = split.modules.iter();
+        let modules = modules.map(|(name, figure)| (format!("in module {name}"), *figure));
+        let largest = [lines.collect::<Vec<_>>(), modules.collect()];
+        let largest = largest.into_iter().filter_map(|of| of.into_iter().next());
+        let texts: Vec<String> = largest
+            .filter(|(_, figure)| notable(figure.bytes, most.figure.bytes, NOTABLE))
+            .map(|(place, figure)| format!("{} {place}", bytes(figure.bytes)))
+            .collect();
+        match texts.is_empty() {
+            true => line,
+            false => format!("{line} (of it {})", texts.join(", ")),
+        }
     }
 
     fn size(&self) -> String {
@@ -187,8 +218,9 @@ impl Text<'_> {
             }
             Kind::OptimizerState => {
                 format!(
-                    "optimizer state: {size} ({}), mostly from {line}",
-                    self.share()
+                    "optimizer state: {size} ({}), mostly from {}",
+                    self.share(),
+                    self.line_and_split()
                 )
             }
             Kind::Workspaces if facts.request.is_workspace => {
@@ -202,19 +234,22 @@ impl Text<'_> {
                 self.blocks()
             ),
             Kind::Activations => format!(
-                "tensors that forwards keep for a backward: {size} ({}) in {}, mostly from {line}{}",
+                "tensors that forwards keep for a backward: {size} ({}) in {}, mostly from {}{}",
                 self.share(),
                 self.blocks(),
+                self.line_and_split(),
                 self.kept_by()
             ),
             Kind::Model => format!(
-                "parameters and buffers: {size} ({}), mostly from {line}{}",
+                "parameters and buffers: {size} ({}), mostly from {}{}",
                 self.share(),
+                self.line_and_split(),
                 self.kept_by()
             ),
             Kind::Largest => {
                 format!(
-                    "{line} holds most: {size} ({}) in {}",
+                    "{} holds most: {size} ({}) in {}",
+                    self.line_and_split(),
                     self.share(),
                     self.blocks()
                 )

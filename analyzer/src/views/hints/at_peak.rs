@@ -123,7 +123,10 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
         let (first, last) = grown.rounds;
         let (round, of_loop) = match &grown.of_loop {
             None => ("step", String::new()),
-            Some(begins) => ("round", format!(" of the loop at {}", begins.label(names))),
+            Some(begins) => (
+                "round",
+                format!(" of the loop around {}", begins.label(names)),
+            ),
         };
         let (kind, of, advice) = match graphs {
             true => (

@@ -1,11 +1,13 @@
-use gpumem_replay::attribution::Owner;
+use gpumem_replay::attribution::{Line, Owner, Split};
+use gpumem_replay::names::Names;
 use gpumem_replay::{Reading, StackKey};
 
 use super::*;
 use crate::cache::{Cache, Free};
-use crate::facts::{Larger, Part, Request};
+use crate::facts::{Larger, Most, Part, Request};
 use crate::follow::{After, Card};
 use crate::kept::KeptLine;
+use crate::words;
 
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
@@ -309,3 +311,40 @@ fn other_processes_count_although_pieces_would_add_up() {
 }
 
 mod held;
+
+#[test]
+fn the_line_with_most_memory_is_named_with_its_largest_caller() {
+    let line = |file: &str, line| Line {
+        file: file.into(),
+        relative: None,
+        line,
+        function: String::new(),
+    };
+    let model = Owner::Line(line("gpt.py", 36), None);
+    let split = |train, evaluate| Split {
+        lines: vec![
+            (line("train.py", 12), figure(train, 8)),
+            (line("train.py", 20), figure(evaluate, 2)),
+        ],
+        are_callers: true,
+        modules: Vec::new(),
+    };
+    let said = |train, evaluate| {
+        let mut facts = facts();
+        facts.parts[0].owner = model.clone();
+        facts.most = Some(Most {
+            owner: model.clone(),
+            figure: figure(14 * GIB, 10),
+            split: split(train, evaluate),
+        });
+        words::what(&Names::default(), &facts, &judge(&facts))
+    };
+    let text = said(11 * GIB, 3 * GIB);
+    assert!(
+        text.contains("mostly from gpt.py:36 (of it 11.0 GiB called from train.py:12);"),
+        "{text}"
+    );
+    // Twelve callers with a twelfth each say nothing.
+    let text = said(GIB, GIB);
+    assert!(text.contains("mostly from gpt.py:36;"), "{text}");
+}

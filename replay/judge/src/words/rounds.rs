@@ -75,7 +75,7 @@ impl Text<'_> {
         let begins = kept
             .begins
             .iter()
-            .map(|line| format!("loop at {}", label(line)));
+            .map(|line| format!("loop around {}", label(line)));
         let made = kept.made_at.iter().filter(|line| {
             let is_said = lines.iter().any(|of| of.owner == **line);
             kept.is_graph && !is_said && kept.begins.as_ref() != Some(line)
