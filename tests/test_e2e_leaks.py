@@ -117,7 +117,7 @@ def test_a_server_without_steps_grows_by_its_responses(analyze, analyze_json):
     assert {row[f"bytes_per_step{end}"] for end in ("", "_least", "_most")} == {response}
     (hint,) = [of for of in analyze_json("hints", report) if of["kind"] == "growing"]
     assert hint["bytes"] == 18 * response and hint["lines"][0]["line"] == row["line"]
-    place = f"per round of the loop around serves.py:{leaks['round']['line']}."
+    place = f"per round (rounds begin at serves.py:{leaks['round']['line']})."
     assert place in analyze("leaks", report).stdout
 
 
@@ -126,7 +126,7 @@ def test_evaluations_that_drop_their_outputs_do_not_grow(analyze, analyze_json):
     leaks = analyze_json("leaks", report)
     assert leaks["steps"] == 19 and "growing" not in {row["class"] for row in leaks["rows"]}
     assert not {of["kind"] for of in analyze_json("hints", report)} & {"growing", "kept_graphs"}
-    assert "No line grows over the rounds of the loop around alternates.py" in analyze("leaks", report).stdout
+    assert "No line grows over the rounds (rounds begin at alternates.py" in analyze("leaks", report).stdout
 
 
 def line_of(text, script="leaking.py"):

@@ -193,19 +193,40 @@ def test_it_is_told_or_not_as_the_options_say(fails, analyze_json, env, expected
 
 
 def test_a_program_that_lives_on_failures_is_not_drowned(fails, analyze_json):
-    """Three are reported in full, then one line announces that no more are."""
+    """One is reported in full, then one line announces that no more are, as all have the same reason."""
     ran = fails(7)
     done = ran.done
-    assert len(told(done.stderr)) == 3
+    [lines] = told(done.stderr)
     assert done.stderr.count("out of memory again") == 1
-    for lines in told(done.stderr):
-        assert lines[0].endswith("1.00 TiB (1,099,511,627,776 bytes) requested through cuMemAlloc_v2")
-        assert lines[1] == "  by       <string>:9  <module>"
-        assert lines[2].startswith("  cause    the request alone is larger than the card: 1.00 TiB of ")
-        assert any(re.fullmatch(r" +100 MiB +\d+ % +1  <string>:7  <module>", line) for line in lines)
+    assert lines[0].endswith("1.00 TiB (1,099,511,627,776 bytes) requested through cuMemAlloc_v2")
+    assert lines[1] == "  by       <string>:9  <module>"
+    assert lines[2].startswith("  cause    the request alone is larger than the card: 1.00 TiB of ")
+    assert any(re.fullmatch(r" +100 MiB +\d+ % +1  <string>:7  <module>", line) for line in lines)
     report = analyze_json("oom", ran.report)
     assert (report["count"], report["answered"], report["number"]) == (7, 0, 7)
-    assert [one["postmortem"] is not None for one in report["failures"]] == [True] * 3 + [False] * 4
+    assert [one["postmortem"] is not None for one in report["failures"]] == [True] + [False] * 6
+
+
+def test_attempts_for_one_reason_share_a_report(simulate, python_env, analyze_json, tmp_path):
+    """Another reason at the same line has a report."""
+    code = (
+        "import torch\n"
+        "def fails(bytes):\n"
+        "    try:\n"
+        "        return torch.empty(bytes, dtype=torch.uint8, device='cuda')\n"
+        "    except torch.OutOfMemoryError:\n"
+        "        return None\n"
+        "fails(1 << 50), fails(1 << 51)\n"
+        "kept = [torch.empty(200 << 20, dtype=torch.uint8, device='cuda') for _ in range(6)]\n"
+        "fails(500 << 20), fails(1 << 50)\n"
+    )
+    done = simulate([python_env("torch215"), "-c", code], preload=True, env={"GPUMEM_LIMIT": "2GiB"}, cwd=tmp_path)
+    posts = told(done.stderr)
+    assert [post[1].split()[1] for post in posts] == ["<string>:4"] * 2, harness.described(done)
+    assert "larger than the limit" in posts[0][2] and "kept[0…5], global of __main__ keeps" in posts[1][2]
+    assert done.stderr.count("out of memory again") == 1
+    failures = analyze_json("oom", tmp_path / "report.bin")["failures"]
+    assert [one["postmortem"] is not None for one in failures] == [True, False, True, False]
 
 
 def test_refusals_that_pytorch_answered_are_no_failures(simulate, python_env, analyze_json, tmp_path):

@@ -61,7 +61,7 @@ pub(crate) trait Readings: Sync {
 pub(crate) trait Failures: Sync {
     /// An allocation that failed, with its event and its stacks.
     fn tell(
-        &self,
+        &'static self,
         session: &'static Session,
         thread: &Thread,
         failed: Failed,
@@ -70,10 +70,10 @@ pub(crate) trait Failures: Sync {
     );
 
     /// PyTorch calls its observers on this thread, after a failure: with a table of who keeps memory, if that was found.
-    fn observed(&self, session: &'static Session, thread: &Thread, holders: Option<String>);
+    fn observed(&'static self, session: &'static Session, thread: &Thread, holders: Option<String>);
 
     /// The process ends: waits, within a bound, for reports that are not complete.
-    fn finish(&self, session: &'static Session);
+    fn finish(&'static self, session: &'static Session);
 }
 
 /// The used memory of a card.

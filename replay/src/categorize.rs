@@ -2,7 +2,7 @@
 
 use gpumem_capture::{DeviceOrdinal, Event, Level, Role, StackId, ThreadId};
 
-use crate::attribution::is_in_closure;
+use crate::attribution::{is_in_closure, is_in_foreach};
 use crate::block::{Block, Made};
 use crate::categories::KeyFacts;
 use crate::category::{Category, Origin};
@@ -287,6 +287,7 @@ impl Replay {
             ThreadPhase::Backward if place.in_module => Origin::Recomputed,
             ThreadPhase::Backward | ThreadPhase::ZeroGrad => Origin::Backward,
             ThreadPhase::Beside if !place.is_python && !stacks.is_not_sampled() => Origin::Backward,
+            ThreadPhase::Optimizer if is_in_foreach(&self.names, stacks.py) => Origin::Backward,
             ThreadPhase::Optimizer if !is_in_closure(&self.names, stacks.py) => Origin::Optimizer,
             _ if place.makes_weights => Origin::Weights,
             // A custom function's forward runs with gradients off, and keeps tensors for backward.

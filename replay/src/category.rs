@@ -90,7 +90,7 @@ pub(crate) enum Origin {
     Weights,
     /// In an optimizer's step.
     Optimizer,
-    /// In backward.
+    /// In backward, or where an optimizer computes with all parameters at once.
     Backward,
     /// In a forward that runs again within backward.
     Recomputed,

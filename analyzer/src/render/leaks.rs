@@ -94,7 +94,7 @@ impl Round {
                 more: "rounds",
                 in_rounds: "in rounds",
                 per_round: "per round",
-                of: format!(" of the loop around {}", begins.label(names)),
+                of: format!(" (rounds begin at {})", begins.label(names)),
             },
         }
     }

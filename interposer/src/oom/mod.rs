@@ -19,9 +19,9 @@ mod recorded;
 mod text;
 mod verdict;
 
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use std::sync::OnceLock;
-use std::time::Duration;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use gpumem_capture::{ApiId, Level, ProcessKey, Seq, StackId};
 
@@ -31,9 +31,12 @@ use crate::{account, holders, hook, message};
 
 use self::figures::Figures;
 use self::recorded::Recorded;
+use self::verdict::Reason;
 use crate::failed::Failed;
 
-/// The number of failures with a full report: programs may catch many failures and continue.
+/// The number of failures that are judged: programs may catch many failures and continue.
+const JUDGED: usize = 16;
+/// The number of full reports. Failures for the same reason share one, such as the attempts of one convolution.
 const TOLD: usize = 3;
 /// How long the failing thread waits for the report, if it holds no lock of PyTorch's.
 const UNLOCKED: Duration = Duration::from_millis(500);
@@ -50,12 +53,16 @@ const FOR_NAMES: Duration = Duration::from_millis(200);
 
 /// The state of a session's failure reports.
 pub(crate) struct Reports {
-    /// The number of failures that were reported, or would have been.
+    /// The number of failures that were judged, or would have been.
     count: AtomicU32,
-    /// Failures that are reported once PyTorch calls its observers.
-    waiting: [AtomicPtr<Recorded>; TOLD],
-    /// The threads that make the reports.
-    running: [OnceLock<Started>; TOLD],
+    /// Failures that are judged once PyTorch calls its observers.
+    waiting: [AtomicPtr<Recorded>; JUDGED],
+    /// The threads that judge, and print the reports.
+    running: [OnceLock<Started>; JUDGED],
+    /// The reasons that were printed; `None` where it was not known.
+    printed: Mutex<Vec<Option<Reason>>>,
+    /// Whether it was printed that a failure is not.
+    is_left_out: AtomicBool,
 }
 
 /// The functions by which PyTorch reports failures; a release has at most one of them.
@@ -94,8 +101,19 @@ impl Reports {
     pub(crate) const fn new() -> Self {
         Self {
             count: AtomicU32::new(0),
-            waiting: [const { AtomicPtr::new(core::ptr::null_mut()) }; TOLD],
-            running: [const { OnceLock::new() }; TOLD],
+            waiting: [const { AtomicPtr::new(core::ptr::null_mut()) }; JUDGED],
+            running: [const { OnceLock::new() }; JUDGED],
+            printed: Mutex::new(Vec::new()),
+            is_left_out: AtomicBool::new(false),
+        }
+    }
+
+    /// Prints, once, that failures are left out.
+    fn left_out(&self) {
+        if !self.is_left_out.swap(true, Ordering::Relaxed) {
+            message::line(
+                "out of memory again: failures after the third, and those for the same reason, are in the capture and not printed",
+            );
         }
     }
 
@@ -115,7 +133,7 @@ impl Reports {
 
     /// Starts a report and waits for it, at most `limit`.
     fn start(
-        &self,
+        &'static self,
         session: &'static Session,
         (place, recorded): (usize, Recorded),
         holders: Option<String>,
@@ -124,7 +142,7 @@ impl Reports {
         let Some(running) = self.running.get(place) else {
             return;
         };
-        let report = move || say(session, &recorded, holders.as_deref());
+        let report = move || self.say(session, &recorded, holders.as_deref());
         if let Ok(started) = thread::start(c"gpumem-oom", report) {
             running.get_or_init(|| started).join_within(limit);
         }
@@ -143,7 +161,7 @@ impl Failures for Reports {
     /// Reports why an allocation failed and who holds the memory, unless PyTorch will report the
     /// failure.
     fn tell(
-        &self,
+        &'static self,
         session: &'static Session,
         thread: &Thread,
         failed: Failed,
@@ -166,12 +184,7 @@ impl Failures for Reports {
         let number = self.count();
         let place = number as usize - 1;
         let Some(waiting) = self.waiting.get(place) else {
-            if number as usize == TOLD + 1 {
-                message::line(
-                    "out of memory again: this failure and later ones are in the capture, and not printed here",
-                );
-            }
-            return;
+            return self.left_out();
         };
         let recorded = Recorded {
             thread: thread.id(),
@@ -187,42 +200,58 @@ impl Failures for Reports {
         }
     }
 
-    fn observed(&self, session: &'static Session, thread: &Thread, holders: Option<String>) {
-        let found = (0..TOLD).find_map(|place| Some((place, self.waiting(place, Some(thread))?)));
+    fn observed(
+        &'static self,
+        session: &'static Session,
+        thread: &Thread,
+        holders: Option<String>,
+    ) {
+        let found = (0..JUDGED).find_map(|place| Some((place, self.waiting(place, Some(thread))?)));
         if let Some(recorded) = found {
             self.start(session, recorded, holders, UNLOCKED);
         }
     }
 
-    fn finish(&self, session: &'static Session) {
-        for place in 0..TOLD {
+    fn finish(&'static self, session: &'static Session) {
+        for place in 0..JUDGED {
             if let Some(recorded) = self.waiting(place, None) {
                 self.start(session, (place, recorded), None, Duration::ZERO);
             }
         }
+        let until = Instant::now() + AT_THE_END;
         for started in self.running.iter().filter_map(OnceLock::get) {
-            started.join_within(AT_THE_END);
+            started.join_within(until.saturating_duration_since(Instant::now()));
         }
     }
 }
 
-/// Creates the post-mortem, prints it and stores it in the capture.
-fn say(session: &'static Session, recorded: &Recorded, holders: Option<&str>) {
-    let figures = Figures::of(session, recorded);
-    let path = session.storage.path(session.writer);
-    let (names, verdict) = path.map_or((None, None), |path| {
-        session.writer.await_written(FOR_NAMES);
-        let names = lines::read(path, figures.stacks(recorded));
-        (names, verdict::read(path, recorded, figures.lines_of()))
-    });
-    let read = (names.as_ref(), verdict.as_ref(), holders);
-    let text = text::render(session, recorded, &figures, read);
-    message::line(text.trim_end());
-    let key = format!("{}{}", ProcessKey::POSTMORTEM, recorded.seq.0);
-    if session.writer.fact(key, text).is_err() {
-        account::note(
-            session.writer,
-            "a printed post-mortem did not fit into the capture",
-        );
+impl Reports {
+    /// Judges a failure, prints its post-mortem and stores that in the capture.
+    fn say(&self, session: &'static Session, recorded: &Recorded, holders: Option<&str>) {
+        let figures = Figures::of(session, recorded);
+        let path = session.storage.path(session.writer);
+        let (names, verdict) = path.map_or((None, None), |path| {
+            session.writer.await_written(FOR_NAMES);
+            let names = lines::read(path, figures.stacks(recorded));
+            (names, verdict::read(path, recorded, figures.lines_of()))
+        });
+        let reason = verdict.as_ref().map(|of| of.reason.clone());
+        // Until it is printed, because a failure for the same reason refers to it.
+        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        if printed.len() >= TOLD || (reason.is_some() && printed.contains(&reason)) {
+            return self.left_out();
+        }
+        printed.push(reason);
+        let read = (names.as_ref(), verdict.as_ref(), holders);
+        let text = text::render(session, recorded, &figures, read);
+        message::line(text.trim_end());
+        drop(printed);
+        let key = format!("{}{}", ProcessKey::POSTMORTEM, recorded.seq.0);
+        if session.writer.fact(key, text).is_err() {
+            account::note(
+                session.writer,
+                "a printed post-mortem did not fit into the capture",
+            );
+        }
     }
 }

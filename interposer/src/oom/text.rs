@@ -70,7 +70,11 @@ pub(super) fn render(
     };
     let _ = writeln!(out, "out of memory {place}: {what}{asked}");
     if let Some(whose) = whose {
-        let _ = writeln!(out, "  by       {}", cut(&whose));
+        let note = match recorded.failed.of.contains(EventFlags::WORKSPACE) {
+            true => " (cuBLAS workspace)",
+            false => "",
+        };
+        let _ = writeln!(out, "  by       {whose}{note}");
     }
     if let Some(verdict) = verdict {
         let _ = writeln!(out, "  cause    {}", verdict.what);

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gpumem_capture::{Event, EventKind, Level, Reader};
-use gpumem_judge::{Certainty, Follow, judge, words};
+use gpumem_judge::{Certainty, Follow, Kind, judge, words};
+use gpumem_replay::attribution::Owner;
 use gpumem_replay::{At, Replay};
 
 use super::recorded::Recorded;
@@ -19,7 +20,11 @@ const RECORDS: u32 = 1 << 16;
 pub(super) struct Verdict {
     pub(super) what: String,
     pub(super) advice: Option<String>,
+    pub(super) reason: Reason,
 }
+
+/// The kind of a cause and its line: failures with the same ones are reported once.
+pub(super) type Reason = (Kind, Option<Owner>);
 
 /// The verdict; `None` if the capture cannot be read, or not within the time.
 pub(super) fn read(path: &Path, recorded: &Recorded, level: Level) -> Option<Verdict> {
@@ -57,5 +62,6 @@ pub(super) fn read(path: &Path, recorded: &Recorded, level: Level) -> Option<Ver
             Certainty::Proven | Certainty::Follows => what,
         },
         advice: words::advice(&replay.names, facts, &verdict),
+        reason: (verdict.kind, verdict.line),
     })
 }

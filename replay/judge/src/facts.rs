@@ -2,7 +2,7 @@
 
 mod collect;
 
-use gpumem_capture::{CodeId, Level, PlacementId, ProcessKey, PyFrame, StackId};
+use gpumem_capture::{CodeId, Level, PlacementId, ProcessKey, PyFrame, Seq, StackId};
 use gpumem_replay::attribution::{Line, Owner, Split, owner};
 use gpumem_replay::names::Names;
 use gpumem_replay::{Block, Category, Figure, Replay, StackKey};
@@ -198,8 +198,19 @@ pub struct Facts {
     pub replays: Option<Replays>,
     /// What happened afterwards.
     pub after: After,
-    /// The addresses of the largest live blocks, with their bytes and their lines' indices in `parts`.
-    pub(crate) largest: Vec<(u64, u64, usize)>,
+    /// The largest live blocks.
+    pub(crate) largest: Vec<Large>,
+}
+
+/// A live block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Large {
+    pub address: u64,
+    pub bytes: u64,
+    /// Its allocation.
+    pub seq: Seq,
+    /// Its line's index in [`Facts::parts`].
+    pub part: usize,
 }
 
 /// The smallest page of the card.

@@ -159,7 +159,7 @@ impl Follow {
 
     fn define(&mut self, replay: &Replay, definition: &Definition) {
         if let (Some(facts), Definition::Process { .. }) = (&mut self.facts, definition) {
-            facts.holders = Holders::at(&replay.names, self.failure.seq);
+            facts.holders = Holders::at(&replay.names, self.failure.seq, &facts.largest);
             let calls = ["cudaIpcGetMemHandle", "cuIpcGetMemHandle"];
             let calls = calls.map(|name| replay.names.calls_of(name).unwrap_or(0));
             facts.shared = calls.into_iter().max().unwrap_or(0);
@@ -223,7 +223,9 @@ impl Follow {
             if let Some((_, failure)) = all.iter().find(|(_, of)| of.seq == seq && !self.is_known) {
                 self.failure = *failure;
             }
-            self.facts = Some(Facts::now(replay, self));
+            let mut facts = Facts::now(replay, self);
+            facts.holders = Holders::at(&replay.names, seq, &facts.largest);
+            self.facts = Some(facts);
             return;
         }
         if event.level == Level::DRIVER {

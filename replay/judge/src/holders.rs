@@ -8,6 +8,8 @@ use gpumem_replay::Figure;
 use gpumem_replay::names::Names;
 use rustc_hash::FxHashMap;
 
+use crate::facts::Large;
+
 /// What kind of object keeps blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HolderKind {
@@ -77,6 +79,8 @@ pub struct Holder {
 /// The result of a walk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
+    /// Whether it was at an earlier failure, whose memory is still live.
+    pub is_earlier: bool,
     /// The bound that ended it too early: `time`, `size` or `memory`.
     pub cut: Option<String>,
     /// How long it took, in microseconds.
@@ -90,10 +94,30 @@ pub struct Holders {
 }
 
 impl Holders {
-    /// Those at a failure; `None` if there was no walk. Lines that do not fit the form are left out.
-    pub fn at(names: &Names, failure: Seq) -> Option<Self> {
-        let text = names.fact(&format!("{}{}", ProcessKey::HOLDERS, failure.0))?;
-        Some(Self::read(text))
+    /// Those at a failure, or at an earlier one if most of its largest blocks are still live; `None` if there was no such
+    /// walk. Lines that do not fit the form are left out.
+    pub(crate) fn at(names: &Names, failure: Seq, largest: &[Large]) -> Option<Self> {
+        let facts = names.process.range(ProcessKey::HOLDERS.to_owned()..);
+        let walks =
+            facts.map_while(|(key, text)| Some((key.strip_prefix(ProcessKey::HOLDERS)?, text)));
+        let walks = walks.filter_map(|(seq, text)| Some((seq.parse().ok()?, text)));
+        let (seq, text): (u64, _) = walks.filter(|(seq, _)| *seq <= failure.0).max()?;
+        let mut read = Self::read(text);
+        if seq < failure.0 {
+            read.is_earlier = true;
+            let older: Vec<&Large> = largest.iter().filter(|of| of.seq.0 < seq).collect();
+            read.blocks
+                .retain(|address, _| older.iter().any(|of| of.address == *address));
+            let known = older
+                .iter()
+                .filter(|of| read.blocks.contains_key(&of.address));
+            let known: u64 = known.map(|of| of.bytes).sum();
+            let all: u64 = largest.iter().map(|of| of.bytes).sum();
+            if known < all - all / 5 {
+                return None;
+            }
+        }
+        Some(read)
     }
 
     /// Those of a device near its newest peak, with the event at which it was reached; `None` if nobody wanted to know.
@@ -159,8 +183,8 @@ impl Holders {
     }
 
     /// The holders of these blocks, the one with the most bytes first: at most three that keep nine tenths of the bytes
-    /// whose holder is known, if those are at least half of all. A list keeps its tensors, and also the graphs that hang on
-    /// them: the one that keeps more is named.
+    /// whose holder is known, if those are at least half of all, or the named ones have as much as all. A list keeps its
+    /// tensors, and also the graphs that hang on them: the one that keeps more is named.
     pub(crate) fn of(&self, blocks: &[(u64, u64)]) -> Vec<usize> {
         const MOST: usize = 3;
         let all: u64 = blocks.iter().map(|(_, bytes)| bytes).sum();
@@ -187,9 +211,22 @@ impl Holders {
             }
             sum += bytes;
         }
-        match known > 0 && known >= all / 2 && sum >= known - known / 10 {
+        // The holders of small blocks are not written one by one.
+        let has = |at: &usize| self.all.get(*at).map_or(0, |of| of.bytes);
+        let is_sample = || named.iter().map(has).sum::<u64>() >= all - all / 10;
+        let is_known = known > 0 && (known >= all / 2 || is_sample());
+        match is_known && sum >= known - known / 10 {
             true => named,
             false => Vec::new(),
+        }
+    }
+
+    /// Live bytes that the walk reached from no object; 0 if it was cut.
+    pub(crate) fn without_object(&self) -> u64 {
+        let sum: u64 = self.all.iter().map(|of| of.bytes).sum();
+        match self.cut {
+            None => self.live.saturating_sub(sum),
+            Some(_) => 0,
         }
     }
 
@@ -210,27 +247,39 @@ impl Holders {
 impl Holder {
     /// The object that has the blocks: `metric.preds` for `metric.preds[0…213]`.
     pub fn name(&self) -> &str {
-        let is_range = |(start, _): &(usize, &str)| {
-            let rest = self.text.get(*start..).unwrap_or_default();
+        let is = |at: usize, test: &dyn Fn(&str) -> bool| {
+            let rest = self.text.get(at + 1..).unwrap_or_default();
             let end = rest.find(']').unwrap_or(0);
-            rest.get(..end).is_some_and(|index| index.contains('…'))
+            rest.get(..end).is_some_and(test)
         };
-        // The outermost container that has several of them, or the innermost one.
-        let range = self
-            .text
-            .match_indices('[')
-            .find(is_range)
-            .map(|(at, _)| at);
+        let first = |test: &dyn Fn(&str) -> bool| {
+            let mut starts = self.text.match_indices('[').map(|(at, _)| at);
+            starts.find(|at| is(*at, test))
+        };
+        // The outermost container that has several of them, the outermost list, or the innermost container.
+        let range = first(&|index| index.contains('…'));
+        let list = || first(&|index| index.bytes().all(|c| c.is_ascii_digit()));
         let last = || self.text.strip_suffix(']').and_then(|text| text.rfind('['));
-        match range.or_else(last) {
+        match range.or_else(list).or_else(last) {
             Some(end) if end > 0 => self.text.get(..end).unwrap_or(&self.text),
             _ => &self.text,
         }
     }
 
+    /// The variable whose elements have the blocks: `state` for `state['optimizer'][0…3]`.
+    pub fn variable(&self) -> Option<&str> {
+        let name = self.text.get(..self.text.find('[')?)?;
+        (!name.is_empty() && !name.contains(['.', '→', ' '])).then_some(name)
+    }
+
     /// Whether it is a container that has several of the blocks.
     pub fn is_container(&self) -> bool {
         self.blocks > 1 && self.text.contains('[')
+    }
+
+    /// Whether several elements of a container have the blocks.
+    pub fn has_range(&self) -> bool {
+        self.text.contains('…')
     }
 
     /// Whether it is a variable itself, not an element or an attribute.

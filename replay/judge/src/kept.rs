@@ -58,12 +58,16 @@ pub struct Kept {
     pub is_graph: bool,
     /// Whether blocks of the same stacks were freed by a backward before.
     pub was_consumed: bool,
+    /// Whether a backward ran through forwards from the same places.
+    pub was_used: bool,
     /// Whether gradients were off for most of it.
     pub is_no_grad: bool,
     /// Whether only the request shows that its line comes again: a variable may have the memory until then.
     pub is_until_request: bool,
     /// Whether earlier runs of this loop had as many rounds and left nothing.
     pub is_reset: bool,
+    /// Whether older rounds had such memory and it was freed: a store of a fixed length.
+    pub is_window: bool,
     /// Address and bytes of each block.
     pub(crate) blocks: Vec<(u64, u64)>,
     /// The line whose tensor comes last in each round and is small: a tensor keeps alive what was made before it.
@@ -137,7 +141,10 @@ fn kept_by(
         category,
     } in live
     {
-        if is_persistent(*category) != of_models || *category == Category::Workspace {
+        // A model's gradients are as old as the model, or newer.
+        let is_gradient = *category == Category::Gradient;
+        let counts = is_persistent(*category) == of_models || (of_models && is_gradient);
+        if !counts || *category == Category::Workspace {
             continue;
         }
         let key = replay.key_of_all_categories(block.key);
@@ -155,10 +162,10 @@ fn kept_by(
         add(of, round, block);
         of.blocks.push((*address, block.bytes));
     }
-    let grows = |held: &Of| {
-        let newest = held.rounds.last().copied().unwrap_or(0);
-        let oldest = held.rounds.first().copied().unwrap_or(0);
-        let count = held.rounds.len();
+    let grows = |rounds: &BTreeSet<u64>| {
+        let newest = rounds.last().copied().unwrap_or(0);
+        let oldest = rounds.first().copied().unwrap_or(0);
+        let count = rounds.len();
         count >= ROUNDS && {
             let gap = (newest - oldest).div_ceil(count as u64 - 1);
             newest + 1 + 2 * gap >= now
@@ -174,10 +181,16 @@ fn kept_by(
             path.is_some_and(Path::in_forward) && !replay.stacks(*key).purpose.is_no_grad();
         held.rounds.first() == Some(&(now - 1)) && (again || is_activation)
     };
-    let is_growth = stacks.values().any(grows);
+    // One place may have other modules and go through other native code in each round.
+    let path = |key: &KeyId| follow.rounds.known_path(replay.stacks(*key).py);
+    let mut by_path: FxHashMap<Option<&Path>, BTreeSet<u64>> = FxHashMap::default();
+    for (key, held) in &stacks {
+        by_path.entry(path(key)).or_default().extend(&held.rounds);
+    }
+    let is_growth = by_path.values().any(grows);
     stacks.retain(|key, held| match is_growth {
         _ if of_models => true,
-        true => grows(held),
+        true => grows(&by_path[&path(key)]),
         false => is_previous(key, held),
     });
     let trained = of.newest().is_some_and(|start| start.backwards > 0);
@@ -248,9 +261,11 @@ fn kept_by(
         was_consumed: stacks
             .keys()
             .any(|key| follow.history_of(replay, *key).by_backward > 0),
+        was_used: was_used(replay, follow, of, &stacks),
         is_no_grad: no_grad > figure.bytes / 2,
         is_until_request: !is_growth && stacks.keys().all(|key| is_requested(*key)),
         is_reset: is_reset(of, outer, &rounds),
+        is_window: is_window(replay, follow, &stacks, now),
         blocks: stacks
             .values()
             .flat_map(|of| of.blocks.iter().copied())
@@ -362,6 +377,28 @@ fn is_graph(replay: &Replay, follow: &Follow, of: &Loop, stacks: &FxHashMap<KeyI
         *calls.entry(line).or_default() += 1 + u64::from(several);
     }
     calls.values().any(|calls| *calls > 1)
+}
+
+/// Whether a backward ran through forwards of the same places in the loop.
+fn was_used(replay: &Replay, follow: &Follow, of: &Loop, stacks: &FxHashMap<KeyId, Of>) -> bool {
+    let sites = stacks
+        .keys()
+        .filter_map(|key| follow.rounds.known_path(replay.stacks(*key).py))
+        .filter(|path| !path.is_backward && path.in_forward());
+    let sites: BTreeSet<&[Step]> = sites.map(Path::site).collect();
+    let mut backwards = follow.rounds.backwards();
+    backwards.any(|path| of.contains(path) && sites.contains(path.site()))
+}
+
+/// Whether the line with most memory has that of all newest rounds, and has freed that of the rounds before.
+fn is_window(replay: &Replay, follow: &Follow, stacks: &FxHashMap<KeyId, Of>, now: u64) -> bool {
+    let most = stacks.iter().max_by_key(|(_, held)| held.figure.bytes);
+    most.is_some_and(|(key, held)| {
+        let first = held.rounds.first().copied().unwrap_or(now);
+        let all = held.rounds.len() as u64;
+        let older = first.saturating_sub(1);
+        now - first <= all + 1 && older > 2 && follow.history_of(replay, *key).freed >= older
+    })
 }
 
 /// Whether the loop was run before by an outer loop, with at least as many rounds, of which nothing is left.

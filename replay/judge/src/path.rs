@@ -5,14 +5,14 @@ use gpumem_replay::backward::{Origin, chain};
 use gpumem_replay::names::Names;
 
 /// A place in a function: its code object, and the instruction's offset in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Step {
     pub code: CodeId,
     pub offset: i32,
 }
 
 /// The frames of a stack, the oldest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Path {
     pub steps: Box<[Step]>,
     /// How many of them are outside all forwards.

@@ -155,6 +155,11 @@ impl Rounds {
         self.paths.get(&stack)
     }
 
+    /// The paths of the forwards through which backwards ran.
+    pub fn backwards(&self) -> impl Iterator<Item = &Path> {
+        self.paths.values().filter(|path| path.is_backward)
+    }
+
     /// All loops.
     pub fn loops(&self) -> &[Loop] {
         &self.loops

@@ -3,6 +3,8 @@
 
 mod held;
 
+pub(crate) use held::is_without_object;
+
 use std::collections::BTreeMap;
 
 use gpumem_capture::Level;
@@ -18,6 +20,8 @@ pub(crate) const NOTABLE: u64 = 25;
 const GREW: u64 = 4;
 /// The least percentage of live bytes that a container has of a round that has ended.
 const LEFT: u64 = 10;
+/// How many blocks are too few to be what a forward keeps on its way.
+const FEW: u64 = 2;
 /// How much larger than the largest one before it a request of one line is.
 const TIMES: u64 = 2;
 
@@ -40,10 +44,17 @@ pub fn judge(facts: &Facts) -> Verdict {
         alike,
         largest,
     ];
-    rules
-        .iter()
-        .find_map(|rule| rule(facts))
-        .unwrap_or_else(|| verdict(Kind::Unknown, Certainty::Likely, facts.request.bytes))
+    let found = rules.iter().find_map(|rule| rule(facts));
+    let found =
+        found.unwrap_or_else(|| verdict(Kind::Unknown, Certainty::Likely, facts.request.bytes));
+    let is_earlier = facts.holders.as_ref().is_some_and(|of| of.is_earlier);
+    match found.certainty {
+        Certainty::Proven if is_earlier && !found.holders.is_empty() => Verdict {
+            certainty: Certainty::Likely,
+            ..found
+        },
+        _ => found,
+    }
 }
 
 fn verdict(kind: Kind, certainty: Certainty, bytes: u64) -> Verdict {
@@ -76,6 +87,15 @@ fn of_the_system(facts: &Facts) -> Option<Verdict> {
     }
     if facts.card.total.is_some_and(|total| request.bytes > total) {
         return follows(Kind::TooLarge, request.bytes);
+    }
+    // A context needs little: what this process does not have is not free either.
+    let is_context = request.has_no_size && request.was_refused;
+    let is_read = facts.card.reading.is_some_and(|of| of.others.is_some());
+    if let Some(total) = facts.card.total.filter(|_| is_context && !is_read)
+        && facts.card.mine < total / 2
+    {
+        let others = total - facts.card.mine;
+        return Some(verdict(Kind::OtherProcesses, Certainty::Likely, others));
     }
     let (free, need) = (facts.card.free()?, facts.needed());
     let others = facts.card.others();
@@ -120,6 +140,12 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
     });
     let at = strongest(facts);
     let kept = at.map(|at| &facts.kept[at]);
+    // Free memory that would do is more, or a store of a fixed length does not grow.
+    let is_less =
+        |of: Verdict| kept.is_some_and(|kept| kept.is_window || kept.figure.bytes < of.bytes);
+    if unusable(facts).is_some_and(is_less) {
+        return None;
+    }
     if let Some(longer) = longer
         && kept.is_none_or(|kept| {
             // It is in the round before, too.
@@ -194,7 +220,12 @@ fn strongest(facts: &Facts) -> Option<usize> {
 
 fn kind_of(facts: &Facts, kept: &Kept) -> (Kind, Certainty) {
     if kept.of_models {
-        return (Kind::EarlierModels, Certainty::Follows);
+        // A graph refers to its own parameters.
+        let kind = match is_without_object(facts, kept) {
+            true => Kind::KeptTensors,
+            false => Kind::EarlierModels,
+        };
+        return (kind, Certainty::Follows);
     }
     if !kept.is_growth {
         return (Kind::PreviousRound, Certainty::Follows);
@@ -203,7 +234,8 @@ fn kind_of(facts: &Facts, kept: &Kept) -> (Kind, Certainty) {
         // With gradients on and no backward in these rounds, one graph over all of them may hold the tensors.
         let mut parts = facts.parts.iter();
         let has_model = facts.trains || parts.any(|part| part.category == Category::Parameter);
-        let may_be_graph = !kept.is_no_grad && kept.with_backward == 0 && has_model;
+        let has_backward = kept.with_backward > 0 || kept.was_used;
+        let may_be_graph = !kept.is_no_grad && !has_backward && has_model;
         return match may_be_graph {
             true => (Kind::NoBackward, Certainty::Likely),
             false => (Kind::KeptTensors, Certainty::Follows),
@@ -212,10 +244,12 @@ fn kind_of(facts: &Facts, kept: &Kept) -> (Kind, Certainty) {
     if 2 * kept.with_backward > kept.of {
         return (Kind::KeptGraphs, Certainty::Likely);
     }
-    match kept.was_consumed {
-        true => (Kind::Waiting, Certainty::Likely),
-        false => (Kind::NoBackward, Certainty::Likely),
-    }
+    let kind = match (kept.was_consumed, kept.was_used) {
+        (true, _) => Kind::Waiting,
+        (false, true) => Kind::KeptGraphs,
+        (false, false) => Kind::NoBackward,
+    };
+    (kind, Certainty::Likely)
 }
 
 /// Free memory that this request cannot use.
@@ -357,7 +391,9 @@ fn largest(facts: &Facts) -> Option<Verdict> {
     };
     let line = facts.parts.iter().find(|part| part.category == category);
     let figure = parts.get(&category).copied().unwrap_or_default();
-    if kind == Kind::Largest {
+    // One large tensor in a forward may also be a value that no backward needs.
+    let is_single = kind == Kind::Activations && figure.blocks <= FEW;
+    if kind == Kind::Largest || is_single {
         return Some(largest_line(facts));
     }
     let verdict = Verdict {

@@ -129,11 +129,18 @@ impl Text<'_> {
                     true => "a context or kernel code had no room",
                     false => "the request had no room",
                 };
-                format!(
-                    "{what}: other processes hold {size} of {} on this GPU, this process {}",
-                    self.total(),
-                    bytes(facts.card.mine)
-                )
+                match facts.card.reading.and_then(|of| of.others) {
+                    Some(_) => format!(
+                        "{what}: other processes hold {size} of {} on this GPU, this process {}",
+                        self.total(),
+                        bytes(facts.card.mine)
+                    ),
+                    None => format!(
+                        "{what}, and this process has only {} of {} on this GPU: other processes have the rest",
+                        bytes(facts.card.mine),
+                        self.total()
+                    ),
+                }
             }
             Kind::NotMemory => {
                 format!("the card is not full: {size} is free, but the driver refused the request")
@@ -357,12 +364,20 @@ impl Text<'_> {
         let Some(usable) = crate::rules::usable(self.facts) else {
             return String::new();
         };
+        let others = self.facts.card.others();
+        let is_short = usable < self.facts.needed();
+        if !said && is_short && usable.saturating_add(others) >= self.facts.needed() {
+            return format!(
+                "; other processes have {} of the card, with which the request would fit",
+                bytes(others)
+            );
+        }
         let largest = self
             .facts
             .cache
             .as_ref()
             .map_or(0, |cache| cache.usable.largest);
-        if said || usable < self.facts.needed() || largest >= self.facts.request.bytes {
+        if said || is_short || largest >= self.facts.request.bytes {
             return String::new();
         }
         format!("; {} more are free, but not as one block", bytes(usable))

@@ -120,6 +120,15 @@ pub fn is_in_closure(names: &Names, stack: StackId) -> bool {
         .is_some_and(|(_, file)| file != "optimizer.py")
 }
 
+/// Whether a stack is in the function of an optimizer that computes with all parameters at once (`foreach`): what it
+/// allocates is temporary, except for SGD, which makes its state there.
+pub fn is_in_foreach(names: &Names, stack: StackId) -> bool {
+    frames(names, names.own_stack(stack)).any(|(_, code)| {
+        let is_multi = code.name.starts_with("_multi_tensor_") && code.name != "_multi_tensor_sgd";
+        is_multi && code.file.contains("/torch/optim/")
+    })
+}
+
 /// The library of PyTorch's caching allocator, which takes memory from the driver for all tensors.
 pub const PYTORCH_ALLOCATOR: &str = "libc10_cuda.so";
 

@@ -25,7 +25,7 @@ function slopeOf(of: Leak): number {
 
 /** "step", or "round" of a loop, and where that loop is. */
 function round(of: Leaks): { one: string; loop: string } {
-  return of.round === null ? { one: "step", loop: "" } : { one: "round", loop: ` of the loop around ${of.round}` };
+  return of.round === null ? { one: "step", loop: "" } : { one: "round", loop: ` (rounds begin at ${of.round})` };
 }
 
 /** From one number of bytes to another, as the command prints it. */

@@ -116,7 +116,7 @@ export interface Leak extends Line {
 export interface Leaks {
   seq: number;
   time: number;
-  /** That ended; rounds of the loop around `round`, if there is one. */
+  /** That ended; rounds that begin at `round`, if there is one. */
   steps: number;
   round: string | null;
   warm_up: number;

@@ -306,7 +306,7 @@ fn without_steps_the_rounds_of_a_loop_count() {
         let text = stdout(&analyze(&["leaks"], &file));
         let title = format!("Live at the tensor level at the end of round {ended} ");
         assert!(text.starts_with(&title), "{text}");
-        let of = "of the loop around serve.py:12";
+        let of = "(rounds begin at serve.py:12)";
         let verdict = match requests {
             3 => format!("2 rounds have ended {of}; growth is reported from 5 rounds on.\n"),
             _ => format!("1 line grows by 1.00 MiB per round {of}.\n"),

@@ -181,7 +181,8 @@ impl Cause {
             let line = most.owner.line()?;
             LineSplit::of(names, line, most.figure, self.live_bytes, &most.split)
         });
-        self.holders = facts.holders.as_ref().map(Holders::of);
+        let holders = facts.holders.as_ref().filter(|of| !of.is_earlier);
+        self.holders = holders.map(Holders::of);
         self.free_bytes = facts.card.free();
         self.cached_bytes = facts.reserved.saturating_sub(facts.tensors);
         let free = self

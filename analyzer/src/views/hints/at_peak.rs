@@ -125,7 +125,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
             None => ("step", String::new()),
             Some(begins) => (
                 "round",
-                format!(" of the loop around {}", begins.label(names)),
+                format!(" (rounds begin at {})", begins.label(names)),
             ),
         };
         let (kind, of, advice) = match graphs {

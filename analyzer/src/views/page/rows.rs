@@ -127,7 +127,7 @@ pub struct PageLeaks {
     pub seq: u64,
     /// Its time.
     pub time: u64,
-    /// Steps that had ended, or rounds of the loop around `round`.
+    /// Steps that had ended, or rounds that begin at `round`.
     pub steps: u64,
     /// The line at which a round begins; `None`: steps count.
     pub round: Option<String>,

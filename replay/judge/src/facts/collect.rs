@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::{EventFlags, Level, StackId};
 use gpumem_replay::attribution::{Owner, PYTORCH_ALLOCATOR, Split, library, owner};
-use gpumem_replay::{Backing, Category, Figure, KeyId, Replay, ThreadPhase};
+use gpumem_replay::{Backing, Category, Figure, KeyId, Replay, StackKey, ThreadPhase};
+use rustc_hash::FxHashSet;
 
-use super::{Alike, Copied, Larger, Live, Longer, Most, New, Outside, Part, Request, line_of};
+use super::{
+    Alike, Copied, Large, Larger, Live, Longer, Most, New, Outside, Part, Request, line_of,
+};
 use crate::follow::Follow;
 use crate::path::Path;
 
@@ -44,11 +47,24 @@ pub(super) fn request(replay: &Replay, follow: &Follow, path: &Path) -> Request 
     let failure = &follow.failure;
     let event = &failure.event;
     let stacks = failure.span_context.stacks;
-    let same = (0..follow.keys.len() as u32).map(KeyId).filter(|key| {
-        // The native stack of a failure is another one: it ends where the framework reports it.
-        stacks.py != StackId::NONE && replay.stacks(*key).py == stacks.py
-    });
-    let histories: Vec<_> = same.map(|key| follow.keys[key.0 as usize]).collect();
+    let histories = |is_same: &dyn Fn(StackKey) -> bool| {
+        let keys = (0..follow.keys.len() as u32).map(KeyId);
+        let same = keys.filter(|key| is_same(replay.stacks(*key)));
+        let (mut largest, mut allocations) = (None, 0);
+        for of in same.map(|key| follow.keys[key.0 as usize]) {
+            largest = largest.max(Some(of.largest));
+            allocations += of.allocations;
+        }
+        (largest, allocations)
+    };
+    // The native stack of a failure is another one: it ends where the framework reports it.
+    let is_same = |of: StackKey| stacks.py != StackId::NONE && of.py == stacks.py;
+    let mut before = histories(&is_same);
+    let of_line = line_of(replay, stacks, event.level);
+    if before.0.is_some_and(|largest| event.bytes / 2 >= largest) {
+        // Other operators of the line may have needed as much.
+        before = histories(&|of| line_of(replay, of, follow.level) == of_line);
+    }
     Request {
         bytes: event.bytes,
         level: event.level,
@@ -61,8 +77,8 @@ pub(super) fn request(replay: &Replay, follow: &Follow, path: &Path) -> Request 
         in_forward: path.in_forward(),
         in_backward: replay.names.backwards.contains_key(&stacks.py)
             || stacks.purpose.phase() == ThreadPhase::Backward,
-        largest_before: histories.iter().map(|of| of.largest).max(),
-        allocations_before: histories.iter().map(|of| of.allocations).sum(),
+        largest_before: before.0,
+        allocations_before: before.1,
     }
 }
 
@@ -207,13 +223,27 @@ pub(super) fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<
 pub(super) fn larger(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<Larger> {
     let most = live.iter().max_by_key(|of| of.block.bytes)?;
     let history = follow.history_of(replay, most.block.key);
-    let is_first = history.rises == 1 && history.last == history.largest;
-    is_first.then(|| Larger {
-        owner: line_of(replay, replay.stacks(most.block.key), follow.level),
+    if history.rises != 1 || history.last != history.largest {
+        return None;
+    }
+    let owner = line_of(replay, replay.stacks(most.block.key), follow.level);
+    let mut larger = Larger {
         bytes: history.last,
         before: history.last - history.rise.1,
         allocations: history.allocations,
-    })
+        owner,
+    };
+    // Other operators of the line.
+    for key in (0..follow.keys.len() as u32).map(KeyId) {
+        let of = follow.keys[key.0 as usize];
+        let is_same =
+            of.newest == history.newest || of.first > history.newest || of.allocations == 0;
+        if !is_same && line_of(replay, replay.stacks(key), follow.level) == larger.owner {
+            larger.before = larger.before.max(of.largest);
+            larger.allocations += of.allocations;
+        }
+    }
+    Some(larger)
 }
 
 /// The least number of tensors of one size.
@@ -271,13 +301,22 @@ pub(super) fn new(replay: &Replay, follow: &Follow, path: &Path, live: &[Live]) 
         .seq;
     let mut lines: BTreeMap<(Owner, Category), Figure> = BTreeMap::new();
     let mut figure = Figure::default();
+    let path = |key: KeyId| follow.rounds.known_path(replay.stacks(key).py);
+    // A line that ran before with another module is not new.
+    let all = (0..follow.keys.len() as u32).map(KeyId);
+    let older = all.filter(|key| {
+        let of = follow.keys[key.0 as usize];
+        of.allocations > 0 && of.first < since
+    });
+    let older: FxHashSet<&Path> = older.filter_map(path).collect();
     for Live {
         block, category, ..
     } in live
     {
         // Optimizer state is allocated once, by lines that ran before for other parameters.
         let is_state = *category == Category::OptimizerState;
-        if block.seq < since || !(is_state || follow.history_of(replay, block.key).first >= since) {
+        let is_new = || path(block.key).is_none_or(|path| !older.contains(path));
+        if block.seq < since || !(is_state || is_new()) {
             continue;
         }
         let owner = line_of(replay, replay.stacks(block.key), follow.level);
@@ -337,14 +376,18 @@ pub(super) fn largest(
     follow: &Follow,
     parts: &[Part],
     live: &[Live],
-) -> Vec<(u64, u64, usize)> {
+) -> Vec<Large> {
     let mut blocks: Vec<&Live> = live.iter().collect();
     blocks.sort_by_key(|of| (Reverse(of.block.bytes), of.address));
     let with_part = |of: &&Live| {
         let owner = line_of(replay, replay.stacks(of.block.key), follow.level);
         let is_of = |part: &Part| part.category == of.category && part.owner == owner;
-        let at = parts.iter().position(is_of)?;
-        Some((of.address, of.block.bytes, at))
+        Some(Large {
+            address: of.address,
+            bytes: of.block.bytes,
+            seq: of.block.seq,
+            part: parts.iter().position(is_of)?,
+        })
     };
     blocks.iter().take(LARGEST).filter_map(with_part).collect()
 }

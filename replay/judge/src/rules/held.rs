@@ -38,9 +38,13 @@ pub(super) fn leftover(facts: &Facts) -> Option<Verdict> {
 /// The line that allocated most of what some holders have.
 fn line_of(facts: &Facts, holders: &Holders, is_one: impl Fn(usize) -> bool) -> Option<Owner> {
     let mut lines: BTreeMap<usize, u64> = BTreeMap::new();
-    for (address, bytes, part) in &facts.largest {
-        if holders.blocks.get(address).is_some_and(|at| is_one(*at)) {
-            *lines.entry(*part).or_default() += bytes;
+    for of in &facts.largest {
+        if holders
+            .blocks
+            .get(&of.address)
+            .is_some_and(|at| is_one(*at))
+        {
+            *lines.entry(of.part).or_default() += of.bytes;
         }
     }
     let (part, _) = lines.into_iter().max_by_key(|(_, bytes)| *bytes)?;
@@ -65,11 +69,18 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
         return verdict;
     };
     let kind = match (holder.kind, verdict.kind) {
-        (HolderKind::Graph, _) if !holder.is_own || holder.is_in_forward() => Kind::Activations,
-        (HolderKind::Graph, Kind::KeptTensors) => match kept.with_backward * 2 > kept.of {
-            true => Kind::KeptGraphs,
-            false => Kind::NoBackward,
-        },
+        // A comprehension or a map() has its list in a running call.
+        (HolderKind::Graph, _)
+            if holder.is_in_forward() || !(holder.is_own || holder.has_range()) =>
+        {
+            Kind::Activations
+        }
+        (HolderKind::Graph, Kind::KeptTensors) => {
+            match kept.with_backward * 2 > kept.of || kept.was_used {
+                true => Kind::KeptGraphs,
+                false => Kind::NoBackward,
+            }
+        }
         (HolderKind::Object, Kind::KeptGraphs | Kind::NoBackward | Kind::Waiting) => {
             Kind::KeptTensors
         }
@@ -100,22 +111,46 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
             }
             // A list that a running call builds.
             HolderKind::Native => holder.is_container(),
-            HolderKind::Graph => holder.is_own && of_ended_forward(),
+            HolderKind::Graph => (holder.is_own || holder.has_range()) && of_ended_forward(),
             _ => false,
         }
     };
-    let all = holders.all.iter().enumerate();
-    let (at, holder) = all
-        .filter(|(_, holder)| counts(holder))
-        .max_by_key(|(_, of)| of.bytes)?;
-    let figure = Figure {
-        bytes: holder.bytes,
-        blocks: holder.blocks,
+    let all = || holders.all.iter().enumerate();
+    let figure = |of: &Holder| Figure {
+        bytes: of.bytes,
+        blocks: of.blocks,
     };
-    notable(figure.bytes, facts.live, MUCH).then(|| Verdict {
-        line: line_of(facts, holders, |of| of == at),
-        ..proven(Kind::Held, figure, at)
+    let one = all()
+        .filter(|(_, holder)| counts(holder))
+        .max_by_key(|(_, of)| of.bytes)
+        .map(|(at, of)| (vec![at], figure(of)));
+    // All that is below one variable, in nested dictionaries.
+    let mut variables: BTreeMap<(&str, &str), (Vec<usize>, Figure)> = BTreeMap::new();
+    let is_object = |of: &Holder| of.kind == HolderKind::Object && of.is_own;
+    for (at, of) in all().filter(|(_, of)| is_object(of) && !of.is_of_calls()) {
+        if let Some(name) = of.variable() {
+            let (parts, sum) = variables.entry((name, &of.place)).or_default();
+            parts.push(at);
+            *sum += figure(of);
+        }
+    }
+    let whole = variables.into_values().max_by_key(|(_, of)| of.bytes);
+    let whole = whole.filter(|(parts, _)| parts.len() > 1);
+    let much = |of: &(Vec<usize>, Figure)| notable(of.1.bytes, facts.live, MUCH);
+    let (parts, figure) = one.filter(much).or(whole.filter(much))?;
+    let first = *parts.first()?;
+    Some(Verdict {
+        line: line_of(facts, holders, |of| parts.contains(&of)),
+        holders: parts,
+        ..proven(Kind::Held, figure, first)
     })
+}
+
+/// Whether no Python object has what earlier rounds hold.
+pub(crate) fn is_without_object(facts: &Facts, kept: &Kept) -> bool {
+    let holders = facts.holders.as_ref();
+    let bytes = holders.map_or(0, Holders::without_object);
+    bytes > 0 && notable(bytes, kept.figure.bytes, 80)
 }
 
 /// Activations, if the walk shows on which tensor their graph hangs.

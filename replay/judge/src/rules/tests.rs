@@ -90,9 +90,11 @@ fn kept(bytes: u64) -> Kept {
         with_backward: 3,
         is_graph: false,
         was_consumed: false,
+        was_used: false,
         is_no_grad: false,
         is_until_request: false,
         is_reset: false,
+        is_window: false,
         last: None,
     }
 }

@@ -1,5 +1,6 @@
 //! What to do about a verdict.
 
+use gpumem_replay::attribution::is_in_foreach;
 use gpumem_replay::units::{bytes, many};
 
 use super::Text;
@@ -18,6 +19,9 @@ impl Text<'_> {
         let line = self.line();
         let text = match self.verdict.kind {
             Kind::TooLarge => "check the requested size, or use a larger card".to_owned(),
+            Kind::OtherProcesses if self.facts.request.has_no_size => {
+                "let fewer processes use this GPU: each needs a context, so workers of a DataLoader should return CPU tensors; nvidia-smi lists the others".into()
+            }
             Kind::OtherProcesses => "end them or use another GPU; nvidia-smi lists them".into(),
             Kind::NotMemory => "check the limits of the process: address space (ulimit -v), handles".into(),
             Kind::OwnLimit => "raise torch.cuda.set_per_process_memory_fraction, or request less".into(),
@@ -40,10 +44,13 @@ impl Text<'_> {
             Kind::Cached => {
                 "call torch.cuda.empty_cache() before it, or leave room with torch.cuda.set_per_process_memory_fraction(0.9)".into()
             }
-            Kind::LargeRequest => "limit the size of a batch, or compute it in parts".into(),
+            Kind::LargeRequest => self.advice_of_large_request(),
             Kind::New => return None,
             Kind::Alike => "compute it in parts, for example with .split() over the rows, or free these tensors earlier".into(),
             Kind::Copies => self.advice_of_copies(),
+            Kind::OptimizerState if is_in_foreach(self.names, self.facts.request.stacks.py) => {
+                "pass foreach=False to the optimizer, whose step then needs temporary memory for one tensor at a time; use an optimizer with less state (SGD, 8-bit Adam), or shard the state (ZeRO, FSDP)".into()
+            }
             Kind::OptimizerState => {
                 "use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or train fewer parameters".into()
             }
@@ -58,6 +65,9 @@ impl Text<'_> {
                 format!("keep fewer models of {name} on the card: move the others to the host with .cpu(), or use a smaller data type")
             }
             Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
+            Kind::Largest if self.facts.request.in_forward => format!(
+                "use a smaller batch, if it grows with it, compute it in parts at {line}, or free it earlier"
+            ),
             Kind::Largest => format!("allocate less at {line}, or free it earlier"),
             Kind::Host => "pin less (pin_memory=False), or raise ulimit -l".into(),
             Kind::Unknown => "run it again with GPUMEM_STACKS=mixed".into(),
@@ -73,6 +83,10 @@ impl Text<'_> {
             // A variable has one value: its graph goes through the rounds.
             Kind::KeptGraphs if kept.of > 1 && self.holder().is_some_and(Holder::is_variable) => {
                 "one graph goes through the rounds: .detach() what a round passes to the next one, such as a state, or .item() it, such as a sum".into()
+            }
+            Kind::KeptGraphs if 2 * kept.with_backward <= kept.of && self.holder().is_some() => {
+                let name = self.holder().map_or("it", |holder| holder.name());
+                format!("drop the tensors in {name} after the backward that uses them, or let a graph span fewer rounds")
             }
             Kind::KeptGraphs if self.holder().is_some() => {
                 let name = self.holder().map_or("it", |holder| holder.name());
@@ -109,12 +123,15 @@ impl Text<'_> {
             Kind::PreviousRound => format!(
                 "end a round with del of the names that hold it ({line}); a tensor with a graph keeps all that its forward made"
             ),
+            _ if crate::rules::is_without_object(self.facts, kept) => {
+                "drop what refers to itself in autograd: use torch.autograd.grad(…, create_graph=True) in place of backward(create_graph=True), or set .grad to None after its last use".into()
+            }
             _ if self.facts.shared > 0 => {
                 "drop the references here, and in the processes that received the tensors".into()
             }
             _ => {
                 let view = match kept.lines.first().is_some_and(|line| line.in_forward) {
-                    true => "; a view (a slice, a part of .split()) keeps its whole tensor: .clone() it",
+                    true => "; .clone() what is a view (a slice, a part of .split()): it keeps its whole tensor",
                     false => "",
                 };
                 let graph = match kept.is_no_grad || self.is_without_graph() {
@@ -125,6 +142,15 @@ impl Text<'_> {
             }
         };
         Some(text)
+    }
+
+    fn advice_of_large_request(&self) -> String {
+        match self.outer_product() {
+            Some((a, b)) => format!(
+                "check the shapes of {a} and {b}: (N, 1) and (N,) broadcast to (N, N), which .squeeze() or .unsqueeze() of one of them prevents"
+            ),
+            None => "limit the size of a batch, compute it in parts, or keep it on the host".into(),
+        }
     }
 
     fn advice_of_copies(&self) -> String {

@@ -50,6 +50,15 @@ impl Text<'_> {
         format!("{}, {}", self.name(holder), holder.place)
     }
 
+    /// The variable that has all of it, if it has that in several parts.
+    fn variable(&self) -> Option<(&str, &str)> {
+        let all: Vec<&Holder> = self.holders().collect();
+        let first = *all.first()?;
+        let name = first.variable()?;
+        let same = |of: &&Holder| of.variable() == Some(name) && of.place == first.place;
+        (all.len() > 1 && all.iter().all(same)).then_some((name, &*first.place))
+    }
+
     /// Who keeps it, at the end of a sentence.
     pub(super) fn kept_by(&self) -> String {
         let holders: Vec<&Holder> = self.holders().collect();
@@ -94,7 +103,13 @@ impl Text<'_> {
                     self.allocated_by()
                 )
             }
-            _ => format!("{} keeps {sum}{}", self.named(holder), self.allocated_by()),
+            _ => {
+                let who = match self.variable() {
+                    Some((name, place)) => format!("{name}[…], {place}"),
+                    None => self.named(holder),
+                };
+                format!("{who} keeps {sum}{}", self.allocated_by())
+            }
         }
     }
 
@@ -104,6 +119,34 @@ impl Text<'_> {
         line.map_or_else(String::new, |line| {
             format!(", from {}", self.at(Some(line)))
         })
+    }
+
+    /// Two variables of one size, if the request is as large as every element of one with every element of the other.
+    pub(super) fn outer_product(&self) -> Option<(&str, &str)> {
+        /// The step of sizes of PyTorch's blocks.
+        const STEP: u64 = 512;
+        let all = self.facts.holders.iter().flat_map(|holders| &holders.all);
+        let mut mine: Vec<&Holder> = all
+            .filter(|of| of.kind == HolderKind::Object && of.is_variable() && of.blocks == 1)
+            .filter(|of| of.is_own)
+            .collect();
+        mine.retain(|of| of.bytes > STEP);
+        let bytes = u128::from(self.facts.request.bytes);
+        let fits = |a: &Holder, b: &Holder| {
+            let most = u128::from(a.bytes) * u128::from(b.bytes);
+            let least = u128::from(a.bytes - STEP) * u128::from(b.bytes - STEP);
+            [2, 4, 8]
+                .into_iter()
+                .any(|size| (least + 1..=most).contains(&(bytes * size)))
+        };
+        let pairs = mine
+            .iter()
+            .enumerate()
+            .flat_map(|(at, a)| mine[at + 1..].iter().map(move |b| (*a, *b)));
+        let (a, b) = pairs
+            .into_iter()
+            .find(|(a, b)| a.bytes == b.bytes && fits(a, b))?;
+        Some((&a.text, &b.text))
     }
 
     pub(super) fn advice_of_held(&self) -> Option<String> {
@@ -124,15 +167,24 @@ impl Text<'_> {
                 };
                 format!("keep a text of the exception instead of the exception, or call {call}")
             }
+            Kind::Cycle if of_class(holder).ends_with("Backward") => {
+                "pass these tensors to ctx.save_for_backward() instead of storing them as attributes of ctx".into()
+            }
             Kind::Cycle => "break the cycle where the objects are no longer needed, or refer to one of them with weakref; gc.collect() frees them meanwhile".into(),
             _ if holder.is_of_calls() => {
                 "let fewer of these calls run at once, or let each of them need less".into()
             }
+            _ if holder.kind == HolderKind::Graph && !holder.is_own => {
+                "evaluating: use torch.no_grad(); training: call backward() for each of them".into()
+            }
             _ if holder.kind == HolderKind::Graph => format!(
                 "if {name} need not be trained through, store .item() or .detach() in it; else call backward() earlier"
             ),
-            _ => match holder.frees {
-                Some(frees) if frees > 0 => format!(
+            _ => match (self.variable(), holder.frees) {
+                (Some((name, _)), _) => format!(
+                    "del {name} when it is no longer needed, or keep its tensors on the host with .cpu()"
+                ),
+                (None, Some(frees)) if frees > 0 => format!(
                     "keep fewer tensors in {name}, or keep them on the host with .cpu(): emptying it frees {}",
                     bytes(frees)
                 ),

@@ -22,11 +22,14 @@ impl Text<'_> {
             Kind::KeptTensors => format!(
                 "tensors of {of} are still live: {held}{}{}",
                 self.shared(),
-                self.kept_by()
+                match crate::rules::is_without_object(self.facts, kept) {
+                    true => "; no Python object has them".into(),
+                    false => self.kept_by(),
+                }
             ),
             Kind::EarlierModels => {
                 format!(
-                    "models of {of} are still live: {sum} of parameters and their state, {from}{}",
+                    "models of {of} are still live: {sum} of parameters, gradients and optimizer state, {from}{}",
                     self.kept_by()
                 )
             }
@@ -75,7 +78,7 @@ impl Text<'_> {
         let begins = kept
             .begins
             .iter()
-            .map(|line| format!("loop around {}", label(line)));
+            .map(|line| format!("rounds begin at {}", label(line)));
         let made = kept.made_at.iter().filter(|line| {
             let is_said = lines.iter().any(|of| of.owner == **line);
             kept.is_graph && !is_said && kept.begins.as_ref() != Some(line)
