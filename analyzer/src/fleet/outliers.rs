@@ -1,0 +1,314 @@
+//! Ranks of many runs that differ from their peers.
+//!
+//! The rows are those that `queries/outliers/` of the Python package selects from a dataset. Each run becomes a [`Job`], so
+//! the rule is that of captures.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::io;
+use std::mem;
+use std::path::{Path, PathBuf};
+
+use gpumem_dataset::{Error, each_row, parquet_files};
+use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::ranks::{
+    Coordinates, End, Figures, Held, Job, Keys, Metric, Of, Outlier, RankRow, Steps,
+};
+
+/// Ranks of many runs that differ from their peers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FleetOutliers {
+    /// Number of captures in the rows.
+    pub captures: u64,
+    /// Number of their runs.
+    pub runs: u64,
+    /// Ranks that differ, the one with the largest sum of differences first.
+    pub ranks: Vec<Outlying>,
+}
+
+/// A rank of a run that differs from its peers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outlying {
+    /// Its run.
+    pub run: String,
+    /// Its number.
+    pub rank: u64,
+    /// The coordinates that its peers share, such as `pp=1`; empty if they share none.
+    pub peers: String,
+    /// The figures in which it differs, with the lines of each.
+    pub outliers: Vec<Outlier>,
+}
+
+impl Outlying {
+    fn off(&self) -> u64 {
+        let off = self.outliers.iter().map(|of| of.off_bytes.unsigned_abs());
+        off.sum()
+    }
+}
+
+impl FleetOutliers {
+    /// Compares the ranks of each run; `most` is the maximum number of ranks in the result. A folder has the Parquet
+    /// files of its runs' rows in `ranks/`, ordered by run, and in `steps/` and `held/`, which may be missing. The rows of
+    /// `steps/` and `held/` of one folder are in memory.
+    ///
+    /// # Errors
+    /// Files that cannot be read, columns that are missing, and rows of `ranks/` that are not ordered by run.
+    pub fn of(folders: &[PathBuf], most: usize) -> Result<Self, Error> {
+        let (mut all, mut before) = (Self::default(), HashSet::new());
+        for folder in folders {
+            let mut rows = Rows::read(folder)?;
+            let (mut run, mut figures) = (String::new(), Vec::new());
+            for file in parquet_files(&folder.join("ranks"))? {
+                each_row(&file, RANKS, ["run", "coordinates"], |numbers, texts| {
+                    let [name, coordinates] = texts;
+                    let name = text(name)?;
+                    if name != run {
+                        if !before.insert(name.to_owned()) {
+                            let why = format!("the rows of run {name} do not follow each other");
+                            return Err(io::Error::other(why));
+                        }
+                        let run = mem::replace(&mut run, name.to_owned());
+                        all.compare(&run, mem::take(&mut figures), &rows.keys, most);
+                    }
+                    let coordinates = coordinates.map(|of| text(Some(of))).transpose()?;
+                    figures.push(rows.figures(numbers, coordinates.and_then(Coordinates::parse)));
+                    Ok(())
+                })?;
+            }
+            all.compare(&run, figures, &rows.keys, most);
+        }
+        Ok(all)
+    }
+
+    fn compare(&mut self, run: &str, figures: Vec<Figures>, keys: &Keys, most: usize) {
+        self.runs += u64::from(!figures.is_empty());
+        self.captures += figures.len() as u64;
+        // Only a mesh can be refused.
+        let Ok(job) = Job::of(figures, keys, Vec::new(), None) else {
+            return;
+        };
+        for of in job.outliers.chunk_by(|a, b| a.rank == b.rank) {
+            let rank = of.first().map_or(0, |of| of.rank);
+            let group = job.groups.iter().find(|group| group.ranks.contains(&rank));
+            self.ranks.push(Outlying {
+                run: run.to_owned(),
+                rank,
+                peers: group
+                    .map(|of| of.coordinates.to_string())
+                    .unwrap_or_default(),
+                outliers: of.to_vec(),
+            });
+        }
+        self.ranks
+            .sort_by_cached_key(|of| (Reverse(of.off()), of.run.clone(), of.rank));
+        self.ranks.truncate(most);
+    }
+}
+
+/// Columns of `ranks/` with numbers.
+const RANKS: [&str; 9] = [
+    "capture",
+    "device",
+    "rank",
+    "started",
+    "ended",
+    "tensor_peak_bytes",
+    "reserved_peak_bytes",
+    "process_peak_bytes",
+    "unexplained_bytes",
+];
+
+/// A GPU of a capture, by the capture's key and its number.
+type Gpu = (Option<i64>, Option<i64>);
+
+/// The rows of `steps/` and `held/` in a folder, by GPU.
+#[derive(Default)]
+struct Rows {
+    points: FxHashMap<Gpu, Vec<(u64, u64, u64)>>,
+    held: FxHashMap<Gpu, Vec<Held>>,
+    keys: Keys,
+}
+
+impl Rows {
+    fn read(folder: &Path) -> Result<Self, Error> {
+        let mut rows = Self::default();
+        let files = |name| match folder.join(name) {
+            folder if folder.exists() => parquet_files(&folder),
+            _ => Ok(Vec::new()),
+        };
+        let steps = ["capture", "device", "first_step", "steps", "bytes"];
+        for file in files("steps")? {
+            each_row(
+                &file,
+                steps,
+                [],
+                |[capture, device, first, steps, bytes], []| {
+                    let points = rows.points.entry((capture, device)).or_default();
+                    points.push((amount(first), amount(steps), amount(bytes)));
+                    Ok(())
+                },
+            )?;
+        }
+        // Rows of the same line often follow each other.
+        let mut last: Option<(Of, Vec<u8>, u32)> = None;
+        for file in files("held")? {
+            each_row(
+                &file,
+                ["capture", "device", "bytes"],
+                ["level", "line"],
+                |numbers, [level, line]| {
+                    let [capture, device, bytes] = numbers;
+                    let of = match level {
+                        Some(b"tensor") => Of::Line,
+                        Some(b"pool") => Of::Pool,
+                        _ => Of::Outside,
+                    };
+                    let line = line.unwrap_or_default();
+                    let key = match &last {
+                        Some((kind, name, key)) if (*kind, &**name) == (of, line) => *key,
+                        _ => {
+                            let key = rows.keys.number(of, text(Some(line))?.to_owned());
+                            last = Some((of, line.to_owned(), key));
+                            key
+                        }
+                    };
+                    let held = rows.held.entry((capture, device)).or_default();
+                    held.push((key, amount(bytes)));
+                    Ok(())
+                },
+            )?;
+        }
+        Ok(rows)
+    }
+
+    /// The figures of a capture.
+    fn figures(&mut self, of: [Option<i64>; 9], coordinates: Option<Coordinates>) -> Figures {
+        let [
+            capture,
+            device,
+            rank,
+            started,
+            ended,
+            tensors,
+            reserved,
+            process,
+            unexplained,
+        ] = of;
+        let gpu = (capture, device);
+        let mut held = self.held.remove(&gpu).unwrap_or_default();
+        // A line has a row for each category and module.
+        held.sort_unstable();
+        held.dedup_by(|next, kept| {
+            let is_same = next.0 == kept.0;
+            kept.1 += if is_same { next.1 } else { 0 };
+            is_same
+        });
+        Figures {
+            row: RankRow {
+                rank: amount(rank),
+                is_numbered: true,
+                coordinates,
+                tensor_peak_bytes: amount(tensors),
+                reserved_peak_bytes: amount(reserved),
+                device_peak_bytes: amount(process),
+                unexplained_bytes: unexplained,
+                end: End {
+                    at_unix_ns: amount(ended).saturating_mul(1000),
+                    ..End::default()
+                },
+                ..RankRow::default()
+            },
+            started_unix_ns: amount(started).saturating_mul(1000),
+            steps: Steps::of_points(self.points.remove(&gpu).unwrap_or_default()),
+            held,
+            ..Figures::default()
+        }
+    }
+}
+
+/// Bytes, steps or microseconds, which are never negative.
+fn amount(number: Option<i64>) -> u64 {
+    number.map_or(0, |number| number.max(0).unsigned_abs())
+}
+
+fn text(text: Option<&[u8]>) -> io::Result<&str> {
+    str::from_utf8(text.unwrap_or_default()).map_err(io::Error::other)
+}
+
+/// A line that makes a rank differ, or a figure without such a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct OutlierRow {
+    /// The run.
+    run: String,
+    /// The rank.
+    rank: u64,
+    /// The coordinates that its peers share, such as `pp=1`; empty if they share none.
+    peers: String,
+    /// The figure that differs.
+    metric: Metric,
+    /// Value of the figure in this rank, in bytes.
+    bytes: i64,
+    /// Median of its peers, in bytes.
+    median_bytes: i64,
+    /// The difference, in bytes.
+    off_bytes: i64,
+    /// Number of peers, the rank included.
+    peer_count: usize,
+    /// The difference began at this step or later; `None`: not known, or `metric` is not `tensors`.
+    since_step: Option<u64>,
+    /// It began at this step or earlier.
+    until_step: Option<u64>,
+    /// Number of the line, from 1; `None`: no line makes the difference.
+    place: Option<usize>,
+    /// The line.
+    line: Option<String>,
+    /// Bytes of the line at the rank's peak.
+    line_bytes: Option<u64>,
+    /// Median of the peers.
+    line_median_bytes: Option<u64>,
+    /// The difference.
+    line_off_bytes: Option<i64>,
+}
+
+impl Outlying {
+    /// A row for each figure and line.
+    pub fn rows(&self) -> Vec<OutlierRow> {
+        let mut rows = Vec::new();
+        for of in &self.outliers {
+            let figure = OutlierRow {
+                run: self.run.clone(),
+                rank: self.rank,
+                peers: self.peers.clone(),
+                metric: of.metric,
+                bytes: of.bytes,
+                median_bytes: of.peers.median,
+                off_bytes: of.off_bytes,
+                peer_count: of.peer_count,
+                since_step: of.since.map(|since| since.first_step),
+                until_step: of.since.map(|since| since.last_step),
+                place: None,
+                line: None,
+                line_bytes: None,
+                line_median_bytes: None,
+                line_off_bytes: None,
+            };
+            let lines = of.differences.iter().filter(|row| of.metric.has(row.of));
+            let before = rows.len();
+            rows.extend((1..).zip(lines).map(|(place, line)| OutlierRow {
+                place: Some(place),
+                line: Some(line.name.clone()),
+                line_bytes: Some(line.bytes),
+                line_median_bytes: Some(line.median_bytes),
+                line_off_bytes: Some(line.off()),
+                ..figure.clone()
+            }));
+            if rows.len() == before {
+                rows.push(figure);
+            }
+        }
+        rows
+    }
+}

@@ -1,0 +1,59 @@
+"""`gpumem fleet query outliers`: DuckDB selects rows, and `gpumem-analyze fleet outliers` compares the ranks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+from .. import _files
+from . import files, queries
+from .engine import Answer, Engine, Refused
+from .form import OutliersRow
+
+__all__ = ["ABOUT", "answer"]
+
+ABOUT = "Ranks that differ from their peers: by how much, since which step, and on which lines."
+
+
+def answer(dataset: str, runs: Sequence[str], top: int, is_text: bool) -> Optional[Answer]:
+    """The rows of at most `top` ranks; `None` if they were printed as text.
+
+    Most ranks do not differ, so steps and holders are read only of runs in which one does: one run at a time."""
+    engine = Engine()
+    with tempfile.TemporaryDirectory(prefix="gpumem-fleet-") as folder:
+        selected = [_selected(engine, dataset, runs, ["ranks"], Path(folder, "all"))]
+        differ = dict.fromkeys(row["run"] for row in _compared(selected, top))
+        if differ:
+            rows = [query.name for query in queries.OUTLIERS]
+            selected = [_selected(engine, dataset, [run], rows, Path(folder, str(at))) for at, run in enumerate(differ)]
+        if is_text:
+            _run(selected, top, "text", None)
+            return None
+        columns = list(OutliersRow.__annotations__)
+        return Answer(columns, [[row[name] for name in columns] for row in _compared(selected, top)])
+
+
+def _selected(engine: Engine, dataset: str, runs: Sequence[str], names: Sequence[str], to: Path) -> str:
+    """A folder with the rows of these names."""
+    for query in queries.OUTLIERS:
+        if query.name in names:
+            engine.view(files.of_tables(engine, dataset, runs, queries.tables_in(query.sql)))
+            (to / query.name).mkdir(parents=True)
+            engine.write(query.for_duckdb(), str(to / query.name / "0.parquet"))
+    return str(to)
+
+
+def _compared(rows: Sequence[str], top: int) -> List[Dict[str, Any]]:
+    found: List[Dict[str, Any]] = json.loads(_run(rows, top, "json", subprocess.PIPE))["data"]["rows"]
+    return found
+
+
+def _run(rows: Sequence[str], top: int, form: str, stdout: Optional[int]) -> str:
+    command = [str(_files.analyzer()), "fleet", "outliers", "--top", str(top), "--format", form, *rows]
+    done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise Refused(done.stderr.strip())
+    return done.stdout
