@@ -51,8 +51,8 @@ impl Outlying {
 
 impl FleetOutliers {
     /// Compares the ranks of each run; `most` is the maximum number of ranks in the result. A folder has the Parquet
-    /// files of its runs' rows in `ranks/`, ordered by run, and in `steps/` and `held/`, which may be missing. The rows of
-    /// `steps/` and `held/` of one folder are in memory.
+    /// files of its runs' rows in `ranks/`, ordered by run, and in `steps/`, `held/` and `lines/`, which may be missing.
+    /// Except for `ranks/`, all rows of a folder are in memory.
     ///
     /// # Errors
     /// Files that cannot be read, columns that are missing, and rows of `ranks/` that are not ordered by run.
@@ -124,7 +124,7 @@ const RANKS: [&str; 9] = [
 /// A GPU of a capture, by the capture's key and its number.
 type Gpu = (Option<i64>, Option<i64>);
 
-/// The rows of `steps/` and `held/` in a folder, by GPU.
+/// The rows of a folder, by GPU.
 #[derive(Default)]
 struct Rows {
     points: FxHashMap<Gpu, Vec<(u64, u64, u64)>>,
@@ -152,31 +152,32 @@ impl Rows {
                 },
             )?;
         }
-        // Rows of the same line often follow each other.
-        let mut last: Option<(Of, Vec<u8>, u32)> = None;
+        let mut labels = FxHashMap::default();
+        for file in files("lines")? {
+            each_row(&file, ["line_key"], ["label"], |[key], [label]| {
+                labels.insert(key, text(label)?.to_owned());
+                Ok(())
+            })?;
+        }
+        let mut numbers = FxHashMap::default();
+        let held = ["capture", "device", "line_key", "bytes"];
         for file in files("held")? {
             each_row(
                 &file,
-                ["capture", "device", "bytes"],
-                ["level", "line"],
-                |numbers, [level, line]| {
-                    let [capture, device, bytes] = numbers;
+                held,
+                ["level"],
+                |[capture, device, line, bytes], [level]| {
                     let of = match level {
                         Some(b"tensor") => Of::Line,
                         Some(b"pool") => Of::Pool,
                         _ => Of::Outside,
                     };
-                    let line = line.unwrap_or_default();
-                    let key = match &last {
-                        Some((kind, name, key)) if (*kind, &**name) == (of, line) => *key,
-                        _ => {
-                            let key = rows.keys.number(of, text(Some(line))?.to_owned());
-                            last = Some((of, line.to_owned(), key));
-                            key
-                        }
-                    };
+                    let number = *numbers.entry((of, line)).or_insert_with(|| {
+                        let label = labels.get(&line).cloned();
+                        rows.keys.number(of, label.unwrap_or_default())
+                    });
                     let held = rows.held.entry((capture, device)).or_default();
-                    held.push((key, amount(bytes)));
+                    held.push((number, amount(bytes)));
                     Ok(())
                 },
             )?;

@@ -38,11 +38,12 @@ def answer(dataset: str, runs: Sequence[str], top: int, is_text: bool) -> Option
 
 def _selected(engine: Engine, dataset: str, runs: Sequence[str], names: Sequence[str], to: Path) -> str:
     """A folder with the rows of these names."""
-    for query in queries.OUTLIERS:
-        if query.name in names:
-            engine.view(files.of_tables(engine, dataset, runs, queries.tables_in(query.sql)))
-            (to / query.name).mkdir(parents=True)
-            engine.write(query.for_duckdb(), str(to / query.name / "0.parquet"))
+    selections = [query for query in queries.OUTLIERS if query.name in names]
+    tables = {table for query in selections for table in queries.tables_in(query.for_duckdb())}
+    engine.view(files.of_tables(engine, dataset, runs, sorted(tables)))
+    for query in selections:
+        (to / query.name).mkdir(parents=True)
+        engine.write(query.for_duckdb(), str(to / query.name / "0.parquet"))
     return str(to)
 
 
