@@ -13,9 +13,11 @@ from . import files, queries
 from .engine import Answer, Engine, Refused
 from .form import OutliersRow
 
-__all__ = ["ABOUT", "answer"]
+__all__ = ["ABOUT", "ALL", "answer", "select"]
 
 ABOUT = "Ranks that differ from their peers: by how much, since which step, and on which lines."
+# The names of all selections.
+ALL = [query.name for query in queries.OUTLIERS]
 
 
 def answer(dataset: str, runs: Sequence[str], top: int, is_text: bool) -> Optional[Answer]:
@@ -24,11 +26,10 @@ def answer(dataset: str, runs: Sequence[str], top: int, is_text: bool) -> Option
     Most ranks do not differ, so steps and holders are read only of runs in which one does: one run at a time."""
     engine = Engine()
     with tempfile.TemporaryDirectory(prefix="gpumem-fleet-") as folder:
-        selected = [_selected(engine, dataset, runs, ["ranks"], Path(folder, "all"))]
+        selected = [select(engine, dataset, runs, ["ranks"], Path(folder, "all"))]
         differ = dict.fromkeys(row["run"] for row in _compared(selected, top))
         if differ:
-            rows = [query.name for query in queries.OUTLIERS]
-            selected = [_selected(engine, dataset, [run], rows, Path(folder, str(at))) for at, run in enumerate(differ)]
+            selected = [select(engine, dataset, [run], ALL, Path(folder, str(at))) for at, run in enumerate(differ)]
         if is_text:
             _run(selected, top, "text", None)
             return None
@@ -36,8 +37,8 @@ def answer(dataset: str, runs: Sequence[str], top: int, is_text: bool) -> Option
         return Answer(columns, [[row[name] for name in columns] for row in _compared(selected, top)])
 
 
-def _selected(engine: Engine, dataset: str, runs: Sequence[str], names: Sequence[str], to: Path) -> str:
-    """A folder with the rows of these names."""
+def select(engine: Engine, dataset: str, runs: Sequence[str], names: Sequence[str], to: Path) -> str:
+    """Writes the rows of these names into a folder, and returns its name."""
     selections = [query for query in queries.OUTLIERS if query.name in names]
     tables = {table for query in selections for table in queries.tables_in(query.for_duckdb())}
     engine.view(files.of_tables(engine, dataset, runs, sorted(tables)))
