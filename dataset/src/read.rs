@@ -29,7 +29,7 @@ pub fn parquet_files(folder: &Path) -> std::result::Result<Vec<PathBuf>, Error> 
 }
 
 /// Rows that are decoded at once: they are all that is in memory.
-const AT_ONCE: usize = 1 << 16;
+const AT_ONCE: usize = 1 << 13;
 
 /// Reads the columns with these names, of 64-bit numbers and of texts, and calls `then` with each row.
 ///
@@ -73,23 +73,24 @@ pub fn each_row<const N: usize, const T: usize>(
 /// A column, and its cells in the rows that are decoded.
 struct Column<T: DataType> {
     reader: ColumnReaderImpl<T>,
+    levels: Vec<i16>,
+    values: Vec<T::T>,
     cells: Vec<Option<T::T>>,
 }
 
 impl<T: DataType> Column<T> {
     fn read(&mut self, rows: usize) -> Result<()> {
-        let (mut levels, mut values) = (Vec::new(), Vec::new());
-        self.reader
-            .read_records(rows, Some(&mut levels), None, &mut values)?;
-        let mut values = values.into_iter();
+        self.levels.clear();
         self.cells.clear();
-        match levels.is_empty() {
+        let levels = Some(&mut self.levels);
+        self.reader
+            .read_records(rows, levels, None, &mut self.values)?;
+        let mut values = self.values.drain(..);
+        match self.levels.is_empty() {
             // It is never null.
             true => self.cells.extend(values.map(Some)),
-            // All are null.
-            false if values.len() == 0 => {}
             false => {
-                let cells = levels.iter().map(|level| match level {
+                let cells = self.levels.iter().map(|level| match level {
                     0 => None,
                     _ => values.next(),
                 });
@@ -118,6 +119,8 @@ fn columns<T: DataType, const N: usize>(
         })?;
         Ok(Column {
             reader: get_typed_column_reader(group.get_column_reader(at)?),
+            levels: Vec::new(),
+            values: Vec::new(),
             cells: Vec::new(),
         })
     };

@@ -122,7 +122,7 @@ const RANKS: [&str; 9] = [
 ];
 
 /// A GPU of a capture, by the capture's key and its number.
-type Gpu = (Option<i64>, Option<i64>);
+type Gpu = (i64, i64);
 
 /// The rows of a folder, by GPU.
 #[derive(Default)]
@@ -146,7 +146,7 @@ impl Rows {
                 steps,
                 [],
                 |[capture, device, first, steps, bytes], []| {
-                    let points = rows.points.entry((capture, device)).or_default();
+                    let points = rows.points.entry(gpu(capture, device)).or_default();
                     points.push((amount(first), amount(steps), amount(bytes)));
                     Ok(())
                 },
@@ -176,7 +176,7 @@ impl Rows {
                         let label = labels.get(&line).cloned();
                         rows.keys.number(of, label.unwrap_or_default())
                     });
-                    let held = rows.held.entry((capture, device)).or_default();
+                    let held = rows.held.entry(gpu(capture, device)).or_default();
                     held.push((number, amount(bytes)));
                     Ok(())
                 },
@@ -198,7 +198,7 @@ impl Rows {
             process,
             unexplained,
         ] = of;
-        let gpu = (capture, device);
+        let gpu = gpu(capture, device);
         let mut held = self.held.remove(&gpu).unwrap_or_default();
         // A line has a row for each category and module.
         held.sort_unstable();
@@ -228,6 +228,10 @@ impl Rows {
             ..Figures::default()
         }
     }
+}
+
+fn gpu(capture: Option<i64>, device: Option<i64>) -> Gpu {
+    (capture.unwrap_or_default(), device.unwrap_or_default())
 }
 
 /// Bytes, steps or microseconds, which are never negative.
