@@ -86,7 +86,7 @@ def test_both_engines_give_the_same_answers(fleet, python_env, tmp_path):
     assert answers[f"key {known}"]["rows"][0][0] > 0 and answers["key 1"]["rows"] == [[0, None]]
     of_file = f"select compression, bloom_filter_offset is not null from parquet_metadata('{held}') where path_in_schema = 'line_key'"
     assert set(engine.ask(of_file).rows) == {("ZSTD", True)}
-    by_spark = harness.unwrapped(harness.analyze("fleet", "outliers", "--format", "json", tmp_path).stdout)["rows"]
-    by_duckdb = outliers.answer(str(fleet), [], 20, is_text=False)
-    assert [list(row.values()) for row in by_spark] == by_duckdb.rows
-    assert [tuple(row)[:2] for row in by_duckdb.rows] == [("slurm-1", 5), ("slurm-1", 11), ("slurm-1", 3), ("0047", 4)]
+    by_spark = harness.unwrapped(harness.analyze("fleet", "outliers", "--format", "json", tmp_path).stdout)
+    selected = outliers.select(engine, str(fleet), [], outliers.ALL, tmp_path / "by_duckdb")
+    assert harness.unwrapped(harness.analyze("fleet", "outliers", "--format", "json", selected).stdout) == by_spark
+    assert [(of["run"], of["rank"]) for of in by_spark["ranks"]] == [("slurm-1", 5), ("slurm-1", 11), ("slurm-1", 3), ("0047", 4)]

@@ -46,21 +46,19 @@ pub fn each_row<const N: usize, const T: usize>(
         for group in 0..file.num_row_groups() {
             let group = file.get_row_group(group)?;
             let mut left = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
-            let mut numbers = columns::<Int64Type, N>(&*group, numbers)?;
-            let mut texts = columns::<ByteArrayType, T>(&*group, texts)?;
+            let mut numbers = columns::<Int64Type>(&*group, &numbers)?;
+            let mut texts = columns::<ByteArrayType>(&*group, &texts)?;
             while left > 0 {
                 let rows = left.min(AT_ONCE);
                 left -= rows;
-                for column in &mut numbers {
-                    column.read(rows)?;
-                }
-                for column in &mut texts {
-                    column.read(rows)?;
-                }
+                let read: Result<Vec<_>> = numbers.iter_mut().map(|of| cells(of, rows)).collect();
+                let numbers = read?;
+                let read: Result<Vec<_>> = texts.iter_mut().map(|of| cells(of, rows)).collect();
+                let texts = read?;
                 for row in 0..rows {
                     then(
-                        array::from_fn(|of| numbers[of].cells.get(row).copied().flatten()),
-                        array::from_fn(|of| Some(texts[of].cells.get(row)?.as_ref()?.data())),
+                        array::from_fn(|of| numbers[of].get(row).copied().flatten()),
+                        array::from_fn(|of| Some(texts[of].get(row)?.as_ref()?.data())),
                     )?;
                 }
             }
@@ -70,59 +68,33 @@ pub fn each_row<const N: usize, const T: usize>(
     read().map_err(|error| Error::new(path, error))
 }
 
-/// A column, and its cells in the rows that are decoded.
-struct Column<T: DataType> {
-    reader: ColumnReaderImpl<T>,
-    levels: Vec<i16>,
-    values: Vec<T::T>,
-    cells: Vec<Option<T::T>>,
+fn cells<T: DataType>(from: &mut ColumnReaderImpl<T>, rows: usize) -> Result<Vec<Option<T::T>>> {
+    let (mut levels, mut values) = (Vec::new(), Vec::new());
+    from.read_records(rows, Some(&mut levels), None, &mut values)?;
+    let mut values = values.into_iter();
+    // Without levels no cell is null.
+    levels.resize(levels.len().max(values.len()), 1);
+    let cells = levels.into_iter().map(|level| match level {
+        0 => None,
+        _ => values.next(),
+    });
+    Ok(cells.collect())
 }
 
-impl<T: DataType> Column<T> {
-    fn read(&mut self, rows: usize) -> Result<()> {
-        self.levels.clear();
-        self.cells.clear();
-        let levels = Some(&mut self.levels);
-        self.reader
-            .read_records(rows, levels, None, &mut self.values)?;
-        let mut values = self.values.drain(..);
-        match self.levels.is_empty() {
-            // It is never null.
-            true => self.cells.extend(values.map(Some)),
-            false => {
-                let cells = self.levels.iter().map(|level| match level {
-                    0 => None,
-                    _ => values.next(),
-                });
-                self.cells.extend(cells);
-            }
-        }
-        Ok(())
-    }
-}
-
-fn columns<T: DataType, const N: usize>(
+fn columns<T: DataType>(
     group: &dyn RowGroupReader,
-    names: [&str; N],
-) -> Result<Vec<Column<T>>> {
+    names: &[&str],
+) -> Result<Vec<ColumnReaderImpl<T>>> {
     let all = group.metadata().columns();
-    let one = |name: &str| {
+    let kind = T::get_physical_type();
+    let one = |name: &&str| {
         let is_it = |of: &ColumnChunkMetaData| {
             let is_flat = of.column_descr().max_rep_level() == 0;
-            is_flat
-                && of.column_path().string() == name
-                && of.column_type() == T::get_physical_type()
+            is_flat && of.column_path().string() == *name && of.column_type() == kind
         };
-        let at = all.iter().position(is_it).ok_or_else(|| {
-            let kind = T::get_physical_type();
-            ParquetError::General(format!("it has no column {name} of {kind}"))
-        })?;
-        Ok(Column {
-            reader: get_typed_column_reader(group.get_column_reader(at)?),
-            levels: Vec::new(),
-            values: Vec::new(),
-            cells: Vec::new(),
-        })
+        let none = || ParquetError::General(format!("it has no column {name} of {kind}"));
+        let at = all.iter().position(is_it).ok_or_else(none)?;
+        Ok(get_typed_column_reader(group.get_column_reader(at)?))
     };
-    names.into_iter().map(one).collect()
+    names.iter().map(one).collect()
 }

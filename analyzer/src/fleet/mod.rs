@@ -30,5 +30,5 @@ mod words;
 
 pub use identity::{identity, identity_of};
 pub use options::Options;
-pub use outliers::{FleetOutliers, OutlierRow, Outlying};
+pub use outliers::{FleetOutliers, Outlying};
 pub use taken::{Taken, rows, take};

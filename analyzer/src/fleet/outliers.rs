@@ -14,14 +14,13 @@ use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::ranks::{
-    Coordinates, End, Figures, Held, Job, Keys, Metric, Of, Outlier, RankRow, Steps,
-};
+use crate::envelope::{Body, Heads, View};
+use crate::ranks::{Coordinates, End, Figures, Held, Job, Keys, Of, Outlier, RankRow, Steps};
 
 /// Ranks of many runs that differ from their peers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FleetOutliers {
-    /// Number of captures in the rows.
+    /// Number of captures that were compared.
     pub captures: u64,
     /// Number of their runs.
     pub runs: u64,
@@ -30,7 +29,7 @@ pub struct FleetOutliers {
 }
 
 /// A rank of a run that differs from its peers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Outlying {
     /// Its run.
     pub run: String,
@@ -38,15 +37,14 @@ pub struct Outlying {
     pub rank: u64,
     /// The coordinates that its peers share, such as `pp=1`; empty if they share none.
     pub peers: String,
-    /// The figures in which it differs, with the lines of each.
+    /// The figures in which it differs. `differences` has the lines that account for each.
     pub outliers: Vec<Outlier>,
 }
 
-impl Outlying {
-    fn off(&self) -> u64 {
-        let off = self.outliers.iter().map(|of| of.off_bytes.unsigned_abs());
-        off.sum()
-    }
+impl View for FleetOutliers {
+    const NAME: &'static str = "fleet-outliers";
+    const BODY: Body = Body::Data;
+    const HEADS: Heads = Heads::None;
 }
 
 impl FleetOutliers {
@@ -62,48 +60,56 @@ impl FleetOutliers {
             let mut rows = Rows::read(folder)?;
             let (mut run, mut figures) = (String::new(), Vec::new());
             for file in parquet_files(&folder.join("ranks"))? {
-                each_row(&file, RANKS, ["run", "coordinates"], |numbers, texts| {
-                    let [name, coordinates] = texts;
-                    let name = text(name)?;
-                    if name != run {
-                        if !before.insert(name.to_owned()) {
-                            let why = format!("the rows of run {name} do not follow each other");
-                            return Err(io::Error::other(why));
+                each_row(
+                    &file,
+                    RANKS,
+                    ["run", "coordinates"],
+                    |numbers, [name, at]| {
+                        let name = text(name)?;
+                        if name != run {
+                            if !before.insert(name.to_owned()) {
+                                let why =
+                                    format!("the rows of run {name} do not follow each other");
+                                return Err(io::Error::other(why));
+                            }
+                            let run = mem::replace(&mut run, name.to_owned());
+                            all.compare(run, mem::take(&mut figures), &rows.keys, most);
                         }
-                        let run = mem::replace(&mut run, name.to_owned());
-                        all.compare(&run, mem::take(&mut figures), &rows.keys, most);
-                    }
-                    let coordinates = coordinates.map(|of| text(Some(of))).transpose()?;
-                    figures.push(rows.figures(numbers, coordinates.and_then(Coordinates::parse)));
-                    Ok(())
-                })?;
+                        figures.push(rows.figures(numbers, Coordinates::parse(text(at)?)));
+                        Ok(())
+                    },
+                )?;
             }
-            all.compare(&run, figures, &rows.keys, most);
+            all.compare(run, figures, &rows.keys, most);
         }
         Ok(all)
     }
 
-    fn compare(&mut self, run: &str, figures: Vec<Figures>, keys: &Keys, most: usize) {
+    fn compare(&mut self, run: String, figures: Vec<Figures>, keys: &Keys, most: usize) {
         self.runs += u64::from(!figures.is_empty());
         self.captures += figures.len() as u64;
         // Only a mesh can be refused.
-        let Ok(job) = Job::of(figures, keys, Vec::new(), None) else {
+        let Ok(mut job) = Job::of(figures, keys, Vec::new(), None) else {
             return;
         };
+        for of in &mut job.outliers {
+            of.differences.retain(|row| of.metric.has(row.of));
+        }
         for of in job.outliers.chunk_by(|a, b| a.rank == b.rank) {
             let rank = of.first().map_or(0, |of| of.rank);
-            let group = job.groups.iter().find(|group| group.ranks.contains(&rank));
+            let mut groups = job.groups.iter();
+            let group = groups.find(|group| group.ranks.contains(&rank));
             self.ranks.push(Outlying {
-                run: run.to_owned(),
+                run: run.clone(),
                 rank,
-                peers: group
-                    .map(|of| of.coordinates.to_string())
-                    .unwrap_or_default(),
+                peers: group.map_or_else(String::new, |of| of.coordinates.to_string()),
                 outliers: of.to_vec(),
             });
         }
-        self.ranks
-            .sort_by_cached_key(|of| (Reverse(of.off()), of.run.clone(), of.rank));
+        self.ranks.sort_by_cached_key(|of| {
+            let off = of.outliers.iter().map(|of| of.off_bytes.unsigned_abs());
+            (Reverse(off.sum::<u64>()), of.run.clone(), of.rank)
+        });
         self.ranks.truncate(most);
     }
 }
@@ -241,79 +247,4 @@ fn amount(number: Option<i64>) -> u64 {
 
 fn text(text: Option<&[u8]>) -> io::Result<&str> {
     str::from_utf8(text.unwrap_or_default()).map_err(io::Error::other)
-}
-
-/// A line that makes a rank differ, or a figure without such a line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct OutlierRow {
-    /// The run.
-    run: String,
-    /// The rank.
-    rank: u64,
-    /// The coordinates that its peers share, such as `pp=1`; empty if they share none.
-    peers: String,
-    /// The figure that differs.
-    metric: Metric,
-    /// Value of the figure in this rank, in bytes.
-    bytes: i64,
-    /// Median of its peers, in bytes.
-    median_bytes: i64,
-    /// The difference, in bytes.
-    off_bytes: i64,
-    /// Number of peers, the rank included.
-    peer_count: usize,
-    /// The difference began at this step or later; `None`: not known, or `metric` is not `tensors`.
-    since_step: Option<u64>,
-    /// It began at this step or earlier.
-    until_step: Option<u64>,
-    /// Number of the line, from 1; `None`: no line makes the difference.
-    place: Option<usize>,
-    /// The line.
-    line: Option<String>,
-    /// Bytes of the line at the rank's peak.
-    line_bytes: Option<u64>,
-    /// Median of the peers.
-    line_median_bytes: Option<u64>,
-    /// The difference.
-    line_off_bytes: Option<i64>,
-}
-
-impl Outlying {
-    /// A row for each figure and line.
-    pub fn rows(&self) -> Vec<OutlierRow> {
-        let mut rows = Vec::new();
-        for of in &self.outliers {
-            let figure = OutlierRow {
-                run: self.run.clone(),
-                rank: self.rank,
-                peers: self.peers.clone(),
-                metric: of.metric,
-                bytes: of.bytes,
-                median_bytes: of.peers.median,
-                off_bytes: of.off_bytes,
-                peer_count: of.peer_count,
-                since_step: of.since.map(|since| since.first_step),
-                until_step: of.since.map(|since| since.last_step),
-                place: None,
-                line: None,
-                line_bytes: None,
-                line_median_bytes: None,
-                line_off_bytes: None,
-            };
-            let lines = of.differences.iter().filter(|row| of.metric.has(row.of));
-            let before = rows.len();
-            rows.extend((1..).zip(lines).map(|(place, line)| OutlierRow {
-                place: Some(place),
-                line: Some(line.name.clone()),
-                line_bytes: Some(line.bytes),
-                line_median_bytes: Some(line.median_bytes),
-                line_off_bytes: Some(line.off()),
-                ..figure.clone()
-            }));
-            if rows.len() == before {
-                rows.push(figure);
-            }
-        }
-        rows
-    }
 }

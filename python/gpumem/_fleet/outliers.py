@@ -6,7 +6,7 @@ import json
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from .. import _files
 from . import files, queries
@@ -27,14 +27,13 @@ def answer(dataset: str, runs: Sequence[str], top: int, is_text: bool) -> Option
     engine = Engine()
     with tempfile.TemporaryDirectory(prefix="gpumem-fleet-") as folder:
         selected = [select(engine, dataset, runs, ["ranks"], Path(folder, "all"))]
-        differ = dict.fromkeys(row["run"] for row in _compared(selected, top))
+        differ = dict.fromkeys(rank["run"] for rank in _compared(selected, top))
         if differ:
             selected = [select(engine, dataset, [run], ALL, Path(folder, str(at))) for at, run in enumerate(differ)]
         if is_text:
             _run(selected, top, "text", None)
             return None
-        columns = list(OutliersRow.__annotations__)
-        return Answer(columns, [[row[name] for name in columns] for row in _compared(selected, top)])
+        return Answer(list(OutliersRow.__annotations__), [row for rank in _compared(selected, top) for row in _rows(rank)])
 
 
 def select(engine: Engine, dataset: str, runs: Sequence[str], names: Sequence[str], to: Path) -> str:
@@ -49,8 +48,21 @@ def select(engine: Engine, dataset: str, runs: Sequence[str], names: Sequence[st
 
 
 def _compared(rows: Sequence[str], top: int) -> List[Dict[str, Any]]:
-    found: List[Dict[str, Any]] = json.loads(_run(rows, top, "json", subprocess.PIPE))["data"]["rows"]
+    found: List[Dict[str, Any]] = json.loads(_run(rows, top, "json", subprocess.PIPE))["data"]["ranks"]
     return found
+
+
+def _rows(rank: Dict[str, Any]) -> Iterator[List[Any]]:
+    """A row for each figure and line."""
+    for figure in rank["outliers"]:
+        since = figure["since"] or {}
+        cells = [rank["run"], rank["rank"], rank["peers"], figure["metric"], figure["bytes"], figure["peers"]["median"], figure["off_bytes"],
+                 figure["peer_count"], since.get("first_step"), since.get("last_step")]  # fmt: skip
+        lines = [(line["name"], line["bytes"], line["median_bytes"], line["bytes"] - line["median_bytes"]) for line in figure["differences"]]
+        for place, line in enumerate(lines, 1):
+            yield [*cells, place, *line]
+        if not lines:
+            yield [*cells, *[None] * 5]
 
 
 def _run(rows: Sequence[str], top: int, form: str, stdout: Optional[int]) -> str:

@@ -82,7 +82,6 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
 #[cfg(test)]
 pub mod forms {
     pub use super::ingest::Summary;
-    pub use super::outliers::Outliers;
     pub use super::prune::Pruned;
     pub use super::rows::Tables;
 }
