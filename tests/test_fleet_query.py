@@ -6,11 +6,13 @@ name is read as a number, a time in this machine's zone."""
 
 import csv
 import io
+import resource
 import shutil
 import sys
 import time
 import types
 
+import captures
 import fleet_data
 import harness
 import pytest
@@ -19,7 +21,7 @@ from fleet_data import MIB, Job, Plant
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
-from gpumem._fleet import files, queries, stores  # noqa: E402
+from gpumem._fleet import files, outliers, queries, stores  # noqa: E402
 from gpumem._fleet.engine import Engine, Refused  # noqa: E402
 
 PYTHON_PATH = {"PYTHONPATH": str(harness.ROOT / "python")}
@@ -69,35 +71,41 @@ def test_ranks_that_differ_are_named_with_line_and_step(fleet):
     assert rows("query", "outliers", "--run", "4711", fleet) == found[2:]
 
 
-def rewritten(fleet, folder, table, select):
-    """A copy of slurm-1 whose table has other rows: `select` names the file {file} and the ranks {ranks}."""
-    shutil.copytree(fleet / "run=slurm-1", folder / "run=slurm-1")
-    [file], [ranks] = ([*folder.glob(f"run=*/table={name}/*/*.parquet")] for name in (table, "ranks"))
-    engine = fleet_data.duckdb.connect()
-    engine.execute(f"create table other as {select.format(file=file, ranks=ranks)}")
-    engine.execute(f"copy other to '{file}' (format parquet)")
-    [found] = [row for row in rows("query", "outliers", folder) if row["rank"] == 3]
-    return found
+@pytest.mark.parametrize("job", ["job", "ranks", "pipeline"])
+def test_ranks_that_differ_are_those_of_the_captures(job, tmp_path):
+    """The figures, steps and lines of `gpumem-analyze ranks` on the same captures."""
+    harness.analyze("fleet", "ingest", "--run", job, captures.job(job), tmp_path / "fleet")
+    wanted = harness.unwrapped(harness.analyze("ranks", "--format", "json", captures.job(job), check=False).stdout)
+    kinds = {"tensors": "line", "cache": "pool", "outside": "outside", "unexplained": None}
+    figures, lines = [], []
+    for of in wanted["outliers"]:
+        figure = (of["rank"], of["metric"])
+        since = of["since"] or {}
+        figures.append((*figure, of["bytes"], of["peers"]["median"], of["off_bytes"], of["peer_count"], since.get("first_step"), since.get("last_step")))
+        lines += [(*figure, row["name"], row["bytes"], row["median_bytes"]) for row in of["differences"] if row["of"] == kinds[of["metric"]]]
+    found = rows("query", "outliers", tmp_path / "fleet")
+    names = ("rank", "metric", "bytes", "median_bytes", "off_bytes", "peer_count", "since_step", "until_step")
+    assert list(dict.fromkeys(tuple(row[name] for name in names) for row in found)) == figures
+    names = ("rank", "metric", "line", "line_bytes", "line_median_bytes")
+    assert [tuple(row[name] for name in names) for row in found if row["place"]] == lines
+    assert bool(lines) == (job != "pipeline")
 
 
-@pytest.mark.parametrize("last, median", [(5, 0), (12, 5 * MIB + 5 * 512)])
-def test_peers_without_a_line_hold_none_of_it(fleet, tmp_path, last, median):
-    """The line that makes rank 3 differ is now held by ranks 1 to 5, or 1 to 12, of 16, by the more the higher the rank. Its median is
-    that of 16 figures: the fourth of twelve, if four are 0."""
-    [line] = rows("sql", f"select line_key from lines where label = '{fleet_data.label_of(5)}'", fleet)
-    own = f"line_key = {line['line_key']} and moment = 'peak'"
-    found = rewritten(
-        fleet, tmp_path, "held", "select h.* replace (case when " + own + " then bytes + rank * 512 else bytes end as bytes) "
-        "from '{file}' h join '{ranks}' r using (capture) where not (" + own + f") or rank between 1 and {last}",
-    )  # fmt: skip
-    assert (found["line_bytes"], found["line_median_bytes"]) == (69 * MIB + 3 * 512, median)
-
-
-def test_a_difference_that_went_away_began_nothing(fleet, tmp_path):
-    """Rank 3 has 1 MiB more in step 2, which is too little to be named, and nothing more in steps 3 to 6."""
-    more = "case when rank = 3 and first_step = 2 then bytes + 1048576 else bytes end as bytes"
-    found = rewritten(fleet, tmp_path, "steps", f"select s.* replace ({more}) from '{{file}}' s join '{{ranks}}' r using (capture)")
-    assert found["since_step"] == 7
+def test_rows_of_ranks_that_are_not_in_the_order_of_runs_are_refused(fleet, tmp_path):
+    """In files as Spark writes them; the rows of a run may be in several."""
+    engine, folder = Engine(), tmp_path / "ranks"
+    engine.view(files.of_tables(engine, fleet, ["slurm-1", "4711"], []))
+    folder.mkdir()
+    for part, which in enumerate(("rank < 7 and run = '4711'", "rank >= 7 and run = '4711'", "run <> '4711'")):
+        engine.write(f"select * from ({queries.OUTLIERS[2].for_duckdb()}) where {which}", str(folder / f"part-{part}.parquet"))
+    found = harness.unwrapped(harness.analyze("fleet", "outliers", "--format", "json", tmp_path).stdout)
+    assert (found["runs"], found["captures"]) == (2, 25)
+    assert [(of["run"], of["rank"]) for of in found["ranks"]] == [("slurm-1", 11), ("slurm-1", 3), ("4711", 4)]
+    (folder / "part-0.parquet").rename(folder / "part-3.parquet")
+    refused = harness.analyze("fleet", "outliers", tmp_path, check=False)
+    assert (refused.returncode, refused.stderr) == (1, f"gpumem-analyze: {folder}/part-3.parquet: the rows of run 4711 do not follow each other\n")
+    refused = harness.analyze("fleet", "outliers", fleet, check=False)
+    assert (refused.returncode, refused.stderr) == (1, f"gpumem-analyze: {fleet}/ranks: No such file or directory (os error 2)\n")
 
 
 def test_the_median_of_a_version_counts_captures_without_the_line():
@@ -114,7 +122,8 @@ def test_the_median_of_a_version_counts_captures_without_the_line():
 
 def test_text_begins_with_the_answer_and_is_80_columns_wide(fleet):
     said = gpumem("query", "outliers", fleet).stdout
-    assert said.startswith("Rank 11 of slurm-1 has 96.0 MiB more than its peers (outside PyTorch), mostly\n  from libcublas.so.13. 2 other ranks also differ.\n\n")
+    assert said.startswith("Rank 11 of slurm-1 holds 96.0 MiB more than its peers, mostly from libcublas.so.13. 2 other ranks also differ.\n\n")
+    assert "Rank 4 of 4711 (pp=1): +32.0 MiB tensors, from the first step\n" in said
     assert "+64.0 MiB  69.0 MiB    5.00 MiB    mod_5.py:105" in said
     for query in queries.known():
         said = gpumem("query", query.name, fleet).stdout
@@ -228,7 +237,7 @@ def test_each_query_says_what_it_answers_and_its_columns(fleet):
 def test_a_capture_that_two_machines_ingested_counts_once(fleet, tmp_path):
     """The second part of slurm-1 has two of its captures, with other figures, in a file of another name; a third one has no ranks."""
     shutil.copytree(fleet / "run=slurm-1", tmp_path / "run=slurm-1")
-    asked = [("query", query.name) for query in queries.known()]
+    asked = [("query", "outliers"), *(("query", query.name) for query in queries.known())]
     asked += [("sql", f"select count(*) as rows from {table}") for table in queries.TABLES]
     wanted = [rows(*words, tmp_path) for words in asked]
     engine = fleet_data.duckdb.connect()
@@ -298,31 +307,6 @@ def test_other_commands_are_the_analyzers_and_a_removed_one_names_the_new_way(tm
     assert "fleet spark-job was removed: ingest each capture on its own machine, then `aws s3 sync`" in gpumem("spark-job", status=2).stderr
 
 
-DRAW = """create table ranks as
-with drawn as (
-  select run, rank, [hash(run, rank, n, $seed) % 1000003 / 1000003.0 for n in range(1, 13)] as u
-  from range(200) r(run) cross join range(64) p(rank)
-),
--- The sum of twelve is nearly normal: its deviation is 1.
-noise as (select run, rank, list_sum(u) - 6 as a, u[1] - 0.5 as b, u[2] as c from drawn)
-select rank, run::varchar as run, 'several' as node, (hash(run, rank) // 2)::bigint as capture, '' as peers, 0 as device,
-  timestamp '2026-11-23' as started, timestamp '2026-11-24' as ended,
-  (40000000000 + a * run * 2000000 + case when run = $plant and rank = 17 then 5000000000 else 0 end)::bigint as tensor_peak_bytes,
-  tensor_peak_bytes + (3000000000 + b * 400000000)::bigint as reserved_peak_bytes,
-  reserved_peak_bytes + (500000000 + c * 1000000)::bigint as process_peak_bytes, 0 as unexplained_bytes
-from noise"""
-
-
-@pytest.mark.parametrize("plant, found", [(-1, []), (150, [("150", 17, "tensors")])])
-def test_200_jobs_without_a_plant_have_no_outlier(plant, found):
-    """64 ranks each, whose peaks scatter the more the later the job, and whose cache scatters evenly."""
-    engine = Engine()
-    engine.view({table: [] for table in ("held", "lines", "steps")})
-    engine.ask(DRAW, {"seed": 7, "plant": plant})
-    assert engine.ask("select count(*), count(distinct run) from ranks").rows == [(12800, 200)]
-    assert [row[:2] + (row[3],) for row in engine.ask(queries.find("outliers").for_duckdb(), {"top": 20}).rows] == found
-
-
 def planted(ranks):
     """Differences of single ranks; all but the last are large enough to be named."""
     plants = [
@@ -345,17 +329,20 @@ def test_outliers_of_2000_ranks_cost_little_more_than_a_median_of_each_line(tmp_
     """In processor time, since the machine may be busy: what is measured of it is a median over the same files."""
     plants = planted(2000)
     fleet_data.write(tmp_path, Job("big", 2000, lines=400, stages=4, plants=plants, noise=65536))
-    outliers = queries.find("outliers")
+    median = f"select line_key, moment, median(bytes) from '{tmp_path}/run=*/table=held/*/*.parquet' group by all"
 
-    def ask(text, tables, parameters):
-        begun, engine = time.process_time(), Engine()
-        engine.view(files.of_tables(engine, tmp_path, [], tables))
-        answer = engine.ask(text, parameters)
-        return time.process_time() - begun, [dict(zip(answer.columns, row)) for row in answer.rows]
+    def used():
+        both = (resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        return sum(of.ru_utime + of.ru_stime for of in both)
 
-    units = [ask(f"select line_key, moment, median(bytes) from '{tmp_path}/run=*/table=held/*/*.parquet' group by all", [], {})[0] for _ in range(3)]
-    asked = [ask(outliers.for_duckdb(), queries.tables_in(outliers.sql), {"top": 20}) for _ in range(3)]
-    is_named(asked[0][1], plants)
+    def cost(ask):
+        begun, answer = used(), ask()
+        return used() - begun, answer
+
+    units = [cost(lambda: Engine().ask(median))[0] for _ in range(3)]
+    asked = [cost(lambda: outliers.answer(str(tmp_path), [], 20, False)) for _ in range(3)]
+    answer = asked[0][1]
+    is_named([dict(zip(answer.columns, row)) for row in answer.rows], plants)
     seconds = min(seconds for seconds, _ in asked)
     assert seconds <= 6 * min(units), (asked, units)
 

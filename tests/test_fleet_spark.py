@@ -16,7 +16,7 @@ from fleet_data import MIB, Job, Plant
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
-from gpumem._fleet import files, queries  # noqa: E402
+from gpumem._fleet import files, outliers, queries  # noqa: E402
 from gpumem._fleet.engine import Engine  # noqa: E402
 
 CAPTURES = harness.ROOT / "tests" / "fixtures" / "captures" / "v1"
@@ -59,7 +59,7 @@ def plain(value):
 
 
 @pytest.mark.slow
-def test_both_engines_give_the_same_answers(fleet, python_env):
+def test_both_engines_give_the_same_answers(fleet, python_env, tmp_path):
     start = python_env("spark")
     engine = Engine()
     engine.view(files.of_tables(engine, fleet, [], list(queries.TABLES)))
@@ -69,7 +69,7 @@ def test_both_engines_give_the_same_answers(fleet, python_env):
     asked.update({name: (text, {}) for name, text in FACTS.items()})
     asked.update({f"key {key}": (f"select count(*), sum(bytes) from held where line_key = {key}", {}) for key in (known, 1)})
     done = subprocess.run(
-        [start / "python", harness.ROOT / "tests" / "lib" / "spark_answers.py", fleet], input=json.dumps(asked), text=True,
+        [start / "python", harness.ROOT / "tests" / "lib" / "spark_answers.py", fleet, tmp_path], input=json.dumps(asked), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=harness.clean_environment(), timeout=280,
     )  # fmt: skip
     assert done.returncode == 0, harness.described(done)
@@ -86,5 +86,7 @@ def test_both_engines_give_the_same_answers(fleet, python_env):
     assert answers[f"key {known}"]["rows"][0][0] > 0 and answers["key 1"]["rows"] == [[0, None]]
     of_file = f"select compression, bloom_filter_offset is not null from parquet_metadata('{held}') where path_in_schema = 'line_key'"
     assert set(engine.ask(of_file).rows) == {("ZSTD", True)}
-    outliers = [row[:2] for row in answers["outliers"]["rows"]]
-    assert outliers == [["slurm-1", 5], ["slurm-1", 11], ["slurm-1", 3], ["0047", 4]]
+    by_spark = harness.unwrapped(harness.analyze("fleet", "outliers", "--format", "json", tmp_path).stdout)
+    selected = outliers.select(engine, str(fleet), [], outliers.ALL, tmp_path / "by_duckdb")
+    assert harness.unwrapped(harness.analyze("fleet", "outliers", "--format", "json", selected).stdout) == by_spark
+    assert [(of["run"], of["rank"]) for of in by_spark["ranks"]] == [("slurm-1", 5), ("slurm-1", 11), ("slurm-1", 3), ("0047", 4)]

@@ -130,7 +130,7 @@ def test_what_is_of_several_captures_is_what_its_schema_says(copies, tmp_path, s
 def test_every_form_is_printed_here():
     others = {"diff", "ranks", "ranks-timeline", "ci", "fleet-ingest", "fleet-prune"}
     # tests/test_schema_python.py prints these.
-    of_python = {"card", "card-list", "card-show", "doctor", "fleet-query", "fleet-sql", "plan", "whatif"}
+    of_python = {"card", "card-list", "card-show", "doctor", "fleet-outliers", "fleet-query", "fleet-sql", "plan", "whatif"}
     assert {path.stem for path in SCHEMAS.glob("*.json")} == VIEWS.keys() | others | of_python
 
 

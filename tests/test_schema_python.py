@@ -22,7 +22,8 @@ sys.path.insert(0, str(harness.ROOT / "python"))
 from gpumem._cards import form as cards  # noqa: E402
 from gpumem._doctor import form as doctor  # noqa: E402
 from gpumem._fleet import form as fleet  # noqa: E402
-from gpumem._fleet import queries  # noqa: E402
+from gpumem._fleet import outliers, queries  # noqa: E402
+from gpumem._fleet.engine import Engine  # noqa: E402
 from gpumem._plan import form as plan  # noqa: E402
 from gpumem._whatif import child  # noqa: E402
 from gpumem._whatif import form as whatif  # noqa: E402
@@ -134,11 +135,19 @@ def dataset(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("query", [query.name for query in queries.known()])
+@pytest.mark.parametrize("query", ["outliers", *(query.name for query in queries.known())])
 def test_fleet_query(query, dataset):
     said = schemas.validated("fleet-query", gpumem("fleet", "query", query, dataset))
     assert said["data"]["query"] == query and said["data"]["rows"]
     schemas.refuses_faults("fleet-query", said)
+
+
+def test_fleet_outliers(dataset, tmp_path):
+    """Of `gpumem-analyze`, of rows that the package selects."""
+    rows = outliers.select(Engine(), str(dataset), [], outliers.ALL, tmp_path / "rows")
+    said = schemas.validated("fleet-outliers", harness.analyze("fleet", "outliers", "--format", "json", rows).stdout)
+    assert all(of["outliers"][0]["differences"] for of in said["data"]["ranks"])
+    schemas.refuses_faults("fleet-outliers", said)
 
 
 def test_fleet_sql(dataset):

@@ -191,6 +191,12 @@ impl Source {
     }
 }
 
+impl Default for Readable {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 impl Readable {
     /// No files.
     pub const NONE: Self = Self(Err(Withheld::NoFolder));

@@ -8,13 +8,11 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use parquet::file::reader::{FileReader as _, SerializedFileReader};
-use parquet::record::RowAccessor as _;
-
 use crate::folder::{Error, Lock, is_unfinished, list, remove, write};
 use crate::keys::Key;
 use crate::layout::{DataFile, PartName, RANKS};
 use crate::part::{Contents, Made};
+use crate::read::each_row;
 use crate::rows::TABLES;
 
 /// A dataset in a folder.
@@ -91,7 +89,7 @@ impl Dataset {
                 Some(known) => (known.captures, known.newest),
                 None => {
                     let path = self.root.join(file(&name, RANKS).path());
-                    captures_of(&path).map_err(|error| Error::new(&path, error))?
+                    captures_of(&path)?
                 }
             };
             self.parts.insert(name, part);
@@ -181,23 +179,13 @@ fn file(part: &PartName, table: &'static str) -> DataFile {
 }
 
 /// The captures in a file of `ranks`, and when the last of them ended.
-fn captures_of(path: &Path) -> io::Result<(Vec<Key>, i64)> {
-    let reader = SerializedFileReader::new(gpumem_files::read::open(path)?)?;
-    let schema = reader.metadata().file_metadata().schema();
-    let wanted = ["capture", "ended"].map(|name| {
-        let mut fields = schema.get_fields().iter();
-        let field = fields.find(|field| field.name() == name);
-        field.cloned().ok_or(io::ErrorKind::InvalidData)
-    });
-    let [capture, ended] = wanted;
-    let only = parquet::schema::types::Type::group_type_builder(schema.name())
-        .with_fields(vec![capture?, ended?])
-        .build()?;
+fn captures_of(path: &Path) -> Result<(Vec<Key>, i64), Error> {
     let (mut captures, mut newest) = (Vec::new(), i64::MIN);
-    for row in reader.get_row_iter(Some(only))? {
-        let row = row?;
-        captures.push(Key(row.get_long(0)?));
-        newest = newest.max(row.get_timestamp_micros(1)?);
-    }
+    each_row(path, ["capture", "ended"], [], |[capture, ended], []| {
+        let missing = || io::Error::from(io::ErrorKind::InvalidData);
+        captures.push(Key(capture.ok_or_else(missing)?));
+        newest = newest.max(ended.ok_or_else(missing)?);
+        Ok(())
+    })?;
     Ok((captures, newest))
 }

@@ -13,6 +13,7 @@ mod gather;
 mod keys;
 mod layout;
 mod part;
+mod read;
 mod rows;
 mod spool;
 mod table;
@@ -25,6 +26,7 @@ pub use gather::Gatherer;
 pub use keys::{Hash, Key, Keyed};
 pub use layout::{DataFile, PartName, RANKS, name_of};
 pub use part::{Gathered, Made};
+pub use read::{each_row, parquet_files};
 pub use rows::{
     CaptureRows, Event, Failure, Frame, Held, Label, LedgerEntry, Line, Rank, SCHEMA, SeriesPoint,
     Step, TABLES,

@@ -3,28 +3,33 @@
     from gpumem import fleet
 
     fleet.views(spark, "s3a://bucket/gpumem")
-    spark.sql(fleet.sql("outliers"), args={"top": 20}).show()
+    spark.sql(fleet.sql("waste"), args={"top": 20}).show()
 """
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence
+from typing import Any, Dict, List, Sequence
 
 from ._fleet import queries
 
-__all__ = ["names", "sql", "views"]
+__all__ = ["names", "outliers", "sql", "views"]
 
 _TYPES = {"VARCHAR": "STRING"}
 
 
 def names() -> List[str]:
-    """The names of the queries of `gpumem fleet query`."""
+    """The names of the queries of `gpumem fleet query`, without `outliers`."""
     return [query.name for query in queries.known()]
 
 
 def sql(name: str) -> str:
     """The text of a query. Its parameters, such as `:top`, are those of `spark.sql(…, args={…})`."""
     return queries.find(name).sql
+
+
+def outliers() -> Dict[str, str]:
+    """The SQL texts of the rows that `gpumem-analyze fleet outliers` compares, by the names of their folders."""
+    return {query.name: query.sql for query in queries.OUTLIERS}
 
 
 def views(spark: Any, dataset: str, runs: Sequence[str] = ()) -> None:

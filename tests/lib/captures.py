@@ -37,7 +37,7 @@ def capture(name: str) -> Path:
 @functools.lru_cache(maxsize=None)
 def job(name: str) -> Path:
     """A folder with copies of the captures of a job's ranks."""
-    copies = _copies() / name
+    copies = _copies() / "jobs" / name
     copies.mkdir(parents=True)
     for file in sorted((FOLDER / name).iterdir()):
         file = file.name.removesuffix(".gz")

@@ -1,5 +1,6 @@
-"""spark_answers.py DATASET <QUESTIONS: Spark's answers as JSON: columns, their types and rows. Questions are JSON: a
-name with an SQL text and its parameters. Times are microseconds. Run by the Python of the environment `spark`."""
+"""spark_answers.py DATASET ROWS <QUESTIONS: Spark's answers as JSON: columns, their types and rows. Questions are JSON: a
+name with an SQL text and its parameters. Times are microseconds. Into the folder ROWS go the rows for `gpumem-analyze fleet
+outliers`. Run by the Python of the environment `spark`."""
 
 import json
 import sys
@@ -31,7 +32,7 @@ def plain(value):
     return value.isoformat() if isinstance(value, date) else value
 
 
-def main(dataset, questions):
+def main(dataset, rows_of_outliers, questions):
     spark = session()
     fleet.views(spark, dataset)
     answers = {}
@@ -39,9 +40,11 @@ def main(dataset, questions):
         frame = spark.sql(text, args=arguments)
         rows = [[plain(value) for value in row] for row in frame.collect()]
         answers[name] = {"columns": frame.columns, "types": [kind for _, kind in frame.dtypes], "rows": rows}
+    for name, select in fleet.outliers().items():
+        spark.sql(select).write.option("compression", "zstd").parquet(f"{rows_of_outliers}/{name}")
     json.dump(answers, sys.stdout)
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], json.load(sys.stdin))
+    main(sys.argv[1], sys.argv[2], json.load(sys.stdin))

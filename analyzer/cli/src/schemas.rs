@@ -44,6 +44,7 @@ fn all() -> BTreeMap<&'static str, Value> {
         of::<cmd_fragmentation::Pools>(),
         of::<cmd_oom::Report<'_>>(),
         of::<WithTimeline<'_>>(),
+        of::<gpumem_analyzer::fleet::FleetOutliers>(),
         of::<fleet::Pruned>(),
         of::<fleet::Summary>(),
         of::<fleet::Tables>(),

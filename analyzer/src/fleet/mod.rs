@@ -1,4 +1,5 @@
-//! A capture as rows of the dataset (`docs/dataset.md`).
+//! A capture as rows of the dataset (`docs/dataset.md`), and what many captures' rows say of ranks that differ
+//! (`outliers.rs`).
 //!
 //! # Design constraints
 //! - A capture is read once. It is read again if an allocation failed, because only then is it known which figures
@@ -17,6 +18,7 @@ mod held;
 mod identity;
 mod ledger;
 mod options;
+mod outliers;
 mod rank;
 mod run;
 mod series;
@@ -28,4 +30,5 @@ mod words;
 
 pub use identity::{identity, identity_of};
 pub use options::Options;
+pub use outliers::{FleetOutliers, Outlying};
 pub use taken::{Taken, rows, take};

@@ -82,5 +82,8 @@ mod tests {
             .map(|row| (row.first_step, row.steps, row.bytes))
             .collect();
         assert_eq!(told, [(13, 4, 7), (17, 2, 9)]);
+        // The rows have all that the steps have.
+        assert_eq!(Steps::of_points(vec![(17, 2, 9), (13, 4, 7)]), of);
+        assert_eq!(Steps::of_points(Vec::new()), Steps::default());
     }
 }

@@ -34,7 +34,12 @@ pub struct Coordinates(pub BTreeMap<String, u64>);
 impl Coordinates {
     /// The coordinates of a capture's rank; `None` if the capture does not have them.
     pub fn of(replay: &Replay) -> Option<Self> {
-        let read = gpumem_capture::Coordinates::parse(replay.names.fact(ProcessKey::COORDINATES)?)?;
+        Self::parse(replay.names.fact(ProcessKey::COORDINATES)?)
+    }
+
+    /// The coordinates in a text such as `dp=1,pp=0`; `None` if it has another form.
+    pub fn parse(text: &str) -> Option<Self> {
+        let read = gpumem_capture::Coordinates::parse(text)?;
         let all = read.iter().map(|(name, at)| (name.to_owned(), at));
         Some(Self(all.collect()))
     }

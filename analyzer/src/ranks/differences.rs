@@ -52,11 +52,10 @@ impl Medians {
         }
         let middle = peers.len().saturating_sub(1) / 2;
         let medians = all.into_iter().map(|(key, mut bytes)| {
-            bytes.sort_unstable();
             // Peers without it hold 0 bytes of it.
             let without = peers.len() - bytes.len();
-            let at = middle.checked_sub(without).and_then(|at| bytes.get(at));
-            (key, at.copied().unwrap_or(0))
+            let at = middle.checked_sub(without);
+            (key, at.map_or(0, |at| *bytes.select_nth_unstable(at).1))
         });
         Self(medians.collect())
     }

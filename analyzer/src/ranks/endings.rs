@@ -8,7 +8,7 @@ use crate::account::{Ending, duration};
 use crate::session::Session;
 
 /// How and when a rank ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct End {
     /// How the rank ended.
     pub ended: Ended,
@@ -35,10 +35,11 @@ impl End {
 }
 
 /// How a rank ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
     /// The process exited normally.
+    #[default]
     Clean,
     /// The process has not ended.
     Running,

@@ -22,7 +22,7 @@ use crate::source::Readable;
 use crate::views::{ByStack, LineRow, Lines, Modules, Select, categories};
 
 /// One rank of the job, from its capture. Figures in bytes are those of the GPU `device`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RankRow {
     /// Number of the rank. If no capture has a rank, captures are numbered from 0 in the order of their names.
     pub rank: u64,
@@ -127,7 +127,7 @@ impl RankRow {
 }
 
 /// The figures of a rank's capture for the comparison.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// The figures that are printed.
     pub row: RankRow,

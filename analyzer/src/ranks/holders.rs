@@ -66,7 +66,8 @@ pub struct Keys {
 }
 
 impl Keys {
-    pub(super) fn number(&mut self, of: Of, name: String) -> u32 {
+    /// The number of a holder.
+    pub fn number(&mut self, of: Of, name: String) -> u32 {
         let next = self.names.len() as u32;
         *self.numbers.entry((of, name)).or_insert_with_key(|key| {
             self.names.push(key.clone());

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::differences::{Difference, Medians};
 use super::figures::Figures;
-use super::holders::Keys;
+use super::holders::{Keys, Of};
 use super::open::Open;
 use super::robust::{Spread, least, middle};
 use super::steps::{Since, since};
@@ -59,6 +59,17 @@ impl Metric {
             Self::Tensors => row.tensor_peak_bytes,
             Self::Cache => row.reserved_peak_bytes,
             Self::Nccl | Self::Outside | Self::Unexplained => row.device_peak_bytes,
+        }
+    }
+
+    /// Whether the memory of a kind of holders is part of the figure.
+    pub fn has(self, of: Of) -> bool {
+        match self {
+            Self::Tensors => matches!(of, Of::Line | Of::Category | Of::Module),
+            Self::Cache => of == Of::Pool,
+            Self::Nccl => matches!(of, Of::Nccl | Of::Symmetric),
+            Self::Outside => of == Of::Outside,
+            Self::Unexplained => false,
         }
     }
 

@@ -50,6 +50,8 @@ pub use leaks::leaks_text;
 pub use ledger::{ledger_text, pool_text};
 pub use lines::{ShownLines, lines_table};
 pub use modules::modules_table;
+#[cfg(feature = "databases")]
+pub use ranks::fleet_outliers_text;
 pub use ranks::{Cells, ranks_page, ranks_text, ranks_timeline_text};
 pub use report::{ReportChanges, WENT_ON, answered, failure_line, failure_text, report_text};
 pub use scopes::scopes_text;

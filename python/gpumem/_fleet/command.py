@@ -13,7 +13,7 @@ from typing import Any, List, Optional, Sequence
 
 from .. import _files, _launcher
 from .._report import say, show
-from . import files, queries
+from . import files, outliers, queries
 from .engine import Answer, Engine, Refused
 from .form import QUERY, SQL
 from .headlines import shown
@@ -75,7 +75,9 @@ def main(words: Sequence[str]) -> int:
     if options.question is None or options.dataset is None:
         parser.error("the following arguments are required: NAME, DATASET")
     try:
-        show(_query(options) if command == "query" else _sql(options))
+        result = _query(options) if command == "query" else _sql(options)
+        if result is not None:
+            show(result)
         return 0
     except LookupError as error:
         say(f"fleet query: {error.args[0]}")
@@ -87,16 +89,19 @@ def main(words: Sequence[str]) -> int:
 
 def _listed() -> List[str]:
     """Each query and its description."""
-    all_of_them = queries.known()
-    width = max(len(query.name) for query in all_of_them)
+    all_of_them = sorted([("outliers", outliers.ABOUT), *((query.name, query.about) for query in queries.known())])
+    width = max(len(name) for name, _ in all_of_them)
     lines: List[str] = []
-    for query in all_of_them:
-        about = textwrap.wrap(query.about, 79 - width - 2)
-        lines += [f"{query.name if not place else '':{width}}  {line}" for place, line in enumerate(about)]
+    for name, about in all_of_them:
+        wrapped = textwrap.wrap(about, 79 - width - 2)
+        lines += [f"{name if not place else '':{width}}  {line}" for place, line in enumerate(wrapped)]
     return lines
 
 
-def _query(options: argparse.Namespace) -> str:
+def _query(options: argparse.Namespace) -> Optional[str]:
+    if options.question == "outliers":
+        found = outliers.answer(options.dataset, options.run, options.top, options.format == "text")
+        return _formatted(found, options.format, "outliers") if found else None
     query = queries.find(options.question)
     engine = _engine(options, queries.tables_in(query.sql))
     parameters = queries.defaults(query, {"top": options.top, "label": options.label})

@@ -58,7 +58,7 @@ class Engine:
         self._run(f"create or replace temp table {CAPTURES} as {counted}")
         for table, paths in files.items():
             rows = self._rows(table, paths)
-            self._run(f"create view {table} as {view(table, rows)}")
+            self._run(f"create or replace view {table} as {view(table, rows)}")
 
     def ask(self, sql: str, parameters: Optional[Dict[str, Any]] = None) -> Answer:
         """Runs the query."""
@@ -66,13 +66,17 @@ class Engine:
         columns = [column[0] for column in done.description or ()]
         return Answer(columns, done.fetchall())
 
+    def write(self, sql: str, path: str) -> None:
+        """Writes the answer as a Parquet file."""
+        self._run(f"copy ({sql}) to {_literal(path)} (format parquet, compression zstd)")
+
     def _rows(self, table: str, paths: Sequence[str]) -> str:
         columns = {**TABLES[table], **OF_PATH, PART: "VARCHAR"}
         if not paths:
             empty = ", ".join(f"null::{kind} as {name}" for name, kind in columns.items())
             return f"(select {empty} where false)"
         read = (
-            f"read_parquet([{', '.join(map(_literal, paths))}], hive_partitioning = true, union_by_name = true, filename = true, "
+            f"read_parquet([{', '.join(_literal(_plain(path)) for path in paths)}], hive_partitioning = true, union_by_name = true, filename = true, "
             "hive_types = {'run': VARCHAR, 'node': VARCHAR})"
         )
         found = {row[0]: row[1] for row in self._run(f"describe select * from {read}").fetchall()}
@@ -100,6 +104,6 @@ def _plain(path: str) -> str:
     return "".join(f"[{letter}]" if letter in "[*?" else letter for letter in path)
 
 
-def _literal(path: str) -> str:
-    """A path as an SQL string without patterns."""
-    return "'" + _plain(path).replace("'", "''") + "'"
+def _literal(text: str) -> str:
+    """An SQL string."""
+    return "'" + text.replace("'", "''") + "'"

@@ -12,14 +12,10 @@ __all__ = ["shown"]
 
 Row = Dict[str, Any]
 
-_METRICS = {"tensors": "tensors", "cache": "PyTorch's cache", "outside": "outside PyTorch", "unexplained": "unexplained"}
-
 
 def shown(name: str, answer: Answer, compared: Tuple[int, int]) -> str:
     """The result of the named query as text; `compared` is the number of captures and of runs that were read."""
     rows = [dict(zip(answer.columns, row)) for row in answer.rows]
-    if name == "outliers":
-        return _outliers(rows, compared)
     if not rows:
         return headed(f"{_NOTHING[name]} ({_of(compared)}).", "")
     head, heads = _HEADS[name]
@@ -33,55 +29,6 @@ def _of(compared: Tuple[int, int]) -> str:
 
 def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def _outliers(rows: Sequence[Row], compared: Tuple[int, int]) -> str:
-    if not rows:
-        return headed(f"No rank differs from its peers ({_of(compared)}).", "")
-    first, blocks = rows[0], []
-    by_figure: Dict[Tuple[str, int, str], List[Row]] = {}
-    for row in rows:
-        by_figure.setdefault((row["run"], row["rank"], row["metric"]), []).append(row)
-    for of in by_figure.values():
-        blocks.append(_outlier(of))
-    ranks = len({(row["run"], row["rank"]) for row in rows})
-    more = "more" if first["off_bytes"] > 0 else "less"
-    # The share of a line is reported below; this is its name.
-    line = f", mostly from {first['line']}" if first["line"] else ""
-    others = " 1 other rank also differs." if ranks == 2 else f" {ranks - 1:,} other ranks also differ." if ranks > 2 else ""
-    head = (
-        f"Rank {first['rank']} of {first['run']} has {_sizes.text(abs(first['off_bytes']))} {more} than its peers "
-        f"({_METRICS[first['metric']]}){_since(first)}{line}.{others}"
-    )
-    return headed(head, "\n\n".join(blocks))
-
-
-def _outlier(of: Sequence[Row]) -> str:
-    first = of[0]
-    peers = f" with {first['peers']}" if first["peers"] else ""
-    lines = [f"Rank {first['rank']} of {first['run']}{_since(first)}; one of {first['peer_count']:,} ranks{peers}"]
-    figures = [("", _METRICS[first["metric"]], first["off_bytes"], first["bytes"], first["median_bytes"])]
-    figures += [("  ", row["line"], row["line_off_bytes"], row["line_bytes"], row["line_median_bytes"]) for row in of if row["place"]]
-    cells = [
-        [("+" if off > 0 else "") + _sizes.text(off), _sizes.text(own), _sizes.text(median), indent + (name or "(a line without a name)")]
-        for indent, name, off, own, median in figures
-    ]
-    answer = Answer(["more", "it has", "peers have", " "], cells)
-    widths = [max(len(row[place]) for row in [answer.columns, *cells]) for place in range(3)]
-    for row in [answer.columns, *cells]:
-        lines.append("  ".join(cell.rjust(width) for cell, width in zip(row, widths)) + ("  " + _cut(row[3], 80 - sum(widths) - 6)).rstrip())
-    return "\n".join(lines)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else "…" + text[len(text) - width + 1 :]
-
-
-def _since(row: Row) -> str:
-    if row["since_step"] is None:
-        return ""
-    first, last = row["since_step"], row["until_step"]
-    return f", since step {first}" if first == last else f", since steps {first} to {last}"
 
 
 def _lines(rows: Sequence[Row]) -> str:

@@ -1,4 +1,6 @@
-"""The queries in the package: SQL that DuckDB and Spark run unchanged."""
+"""The queries in the package: SQL that DuckDB and Spark run unchanged.
+
+A file of queries/ answers a question. Those of queries/outliers/ select the rows that `gpumem-analyze fleet outliers` compares."""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List
 
-__all__ = ["CAPTURES", "COUNTED", "OF_PATH", "PART", "Query", "SCHEMA", "TABLES", "defaults", "find", "known", "tables_in", "view"]
+__all__ = ["CAPTURES", "COUNTED", "OF_PATH", "OUTLIERS", "PART", "Query", "SCHEMA", "TABLES", "defaults", "find", "known", "tables_in", "view"]
 
 _HERE = Path(__file__).resolve().parent
 _KNOWN = json.loads((_HERE / "tables.json").read_text(encoding="utf-8"))
@@ -71,8 +73,12 @@ class Query:
 _PARAMETER = re.compile(r":([a-z]+)")
 
 
+# The selections of rows of the question `outliers`.
+OUTLIERS = [Query(path) for path in sorted((_HERE / "queries" / "outliers").glob("*.sql"))]
+
+
 def known() -> List[Query]:
-    """All queries, by name."""
+    """All queries that answer a question, by name."""
     return [Query(path) for path in sorted((_HERE / "queries").glob("*.sql"))]
 
 
@@ -81,7 +87,7 @@ def find(name: str) -> Query:
     for query in known():
         if query.name == name:
             return query
-    raise LookupError(f"no such query: {name} (queries: {', '.join(query.name for query in known())})")
+    raise LookupError(f"no such query: {name} (queries: {', '.join(sorted(['outliers', *(query.name for query in known())]))})")
 
 
 def tables_in(sql: str) -> List[str]:

@@ -43,6 +43,21 @@ impl Steps {
         }
     }
 
+    /// Points in any order: the first step of each, counted from 1, its number of steps, and its peak. All have the
+    /// same number of steps, except the last one, which may have fewer.
+    pub fn of_points(mut points: Vec<(u64, u64, u64)>) -> Self {
+        points.sort_unstable();
+        let from = points.first().map_or(0, |of| of.0.saturating_sub(1));
+        Self {
+            width: points.iter().map(|of| of.1).max().unwrap_or(0),
+            from,
+            ended: points
+                .iter()
+                .fold(from, |ended, of| ended.saturating_add(of.1)),
+            greatest: points.into_iter().map(|of| of.2).collect(),
+        }
+    }
+
     /// A step with this peak ended.
     fn end_step(&mut self, greatest: u64) {
         self.width = self.width.max(1);

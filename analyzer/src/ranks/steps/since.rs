@@ -95,6 +95,18 @@ mod tests {
     }
 
     #[test]
+    fn a_difference_that_went_away_began_nothing() {
+        let even = steps([100; 20]);
+        let other = steps((1..=20).map(|step| match step {
+            3 => 101,
+            12.. => 164,
+            _ => 100,
+        }));
+        let found = since(&other, &[&even, &even, &other], 1, 2 << 20);
+        assert_eq!(range(found), Some((12, 12)));
+    }
+
+    #[test]
     fn of_long_runs_the_steps_are_named_between_which_it_began() {
         let even = steps([100; 1000]);
         let other = steps((0..1000).map(|step| if step < 500 { 100 } else { 200 }));

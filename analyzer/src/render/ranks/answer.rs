@@ -1,6 +1,6 @@
 //! The summary: which rank differs most, which captures exist, how the job ended.
 
-use super::outlier::difference;
+use super::outlier::{also_differ, difference, name_of};
 use crate::account::many;
 use crate::ranks::{Job, Outlier};
 use crate::render::{Style, Terminal, bytes, count, duration};
@@ -10,14 +10,7 @@ pub(super) fn first_answer(job: &Job, by_rank: &[&[Outlier]], terminal: Terminal
     let first = match by_rank {
         [] if job.ranks.len() < 2 => "The job has one rank, so it cannot be compared.".into(),
         [] => "No rank differs from its peers.".into(),
-        [of, others @ ..] => {
-            let others = match others.len() {
-                0 => String::new(),
-                1 => " 1 other rank also differs.".to_owned(),
-                others => format!(" {} other ranks also differ.", count(others as u64)),
-            };
-            format!("{}{others}", difference(of))
-        }
+        [of, others @ ..] => difference(&name_of(of), of) + &also_differ(others.len()),
     };
     let style = if by_rank.is_empty() {
         Style::Good

@@ -2,6 +2,8 @@
 
 mod answer;
 mod caveats;
+#[cfg(feature = "databases")]
+mod fleet;
 mod outlier;
 mod page;
 mod rows;
@@ -10,13 +12,15 @@ mod table;
 mod timeline;
 mod words;
 
+#[cfg(feature = "databases")]
+pub use fleet::fleet_outliers_text;
 pub use page::ranks_page;
 pub use shades::Cells;
 pub use timeline::ranks_timeline_text;
 
 use answer::first_answer;
 use caveats::caveats;
-use outlier::told;
+use outlier::{name_of, told};
 use table::table;
 
 use super::{Source, Terminal};
@@ -33,7 +37,7 @@ pub fn ranks_text(job: &Job, all: bool, terminal: Terminal) -> String {
     out.push('\n');
     let mut source = Source::of_job(&job.source);
     for of in by_rank.iter().take(TOLD) {
-        out.push_str(&told(of, &mut source, terminal));
+        out.push_str(&told(&name_of(of), of, &mut source, terminal));
     }
     if let more @ 1.. = by_rank.len().saturating_sub(TOLD) {
         let more = many(more as u64, "more rank differs", "more ranks differ");

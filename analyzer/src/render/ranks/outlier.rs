@@ -2,11 +2,11 @@
 
 use super::words::{plus, since};
 use crate::account::many;
-use crate::ranks::{Difference, Metric, Of, Outlier};
-use crate::render::{Align, Source, Style, Table, Terminal, bytes, signed};
+use crate::ranks::{Difference, Of, Outlier};
+use crate::render::{Align, Source, Style, Table, Terminal, bytes, count, signed};
 
 /// By how much one rank differs, by which line, and since when.
-pub(super) fn difference(of: &[Outlier]) -> String {
+pub(super) fn difference(name: &str, of: &[Outlier]) -> String {
     let Some(main) = of.first() else {
         return String::new();
     };
@@ -18,17 +18,28 @@ pub(super) fn difference(of: &[Outlier]) -> String {
     let line = largest(main).map(|line| format!(", mostly from {}", line.name));
     let line = line.unwrap_or_default();
     format!(
-        "Rank {} holds {amount} than its peers{}{line}.",
-        main.rank,
+        "{name} holds {amount} than its peers{}{line}.",
         since(main.since)
     )
 }
 
+/// How many other ranks differ.
+pub(super) fn also_differ(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        1 => " 1 other rank also differs.".to_owned(),
+        others => format!(" {} other ranks also differ.", count(others as u64)),
+    }
+}
+
+/// The name of a rank in its job.
+pub(super) fn name_of(of: &[Outlier]) -> String {
+    let rank = of.first().map(|of| of.rank);
+    format!("Rank {}", rank.unwrap_or_default())
+}
+
 /// One rank that differs, by one metric or several.
-pub(super) fn told(of: &[Outlier], source: &mut Source, terminal: Terminal) -> String {
-    let Some(main) = of.first() else {
-        return String::new();
-    };
+pub(super) fn told(name: &str, of: &[Outlier], source: &mut Source, terminal: Terminal) -> String {
     let parts = of.iter().map(|of| {
         format!(
             "{} {}{}",
@@ -37,11 +48,7 @@ pub(super) fn told(of: &[Outlier], source: &mut Source, terminal: Terminal) -> S
             since(of.since)
         )
     });
-    let head = format!(
-        "Rank {}: {}",
-        main.rank,
-        parts.collect::<Vec<_>>().join("; ")
-    );
+    let head = format!("{name}: {}", parts.collect::<Vec<_>>().join("; "));
     let mut out = terminal.paint(Style::Strong, &head) + "\n";
     let (left, right) = (Align::Left, Align::Right);
     let mut table = Table::new(&[right, right, right, left]).elastic(&[3]);
@@ -61,11 +68,7 @@ pub(super) fn told(of: &[Outlier], source: &mut Source, terminal: Terminal) -> S
             &name,
         ]);
         table.style_row(Style::Strong);
-        for row in of
-            .differences
-            .iter()
-            .filter(|row| explains(of.metric, row.of))
-        {
+        for row in of.differences.iter().filter(|row| of.metric.has(row.of)) {
             let name = match row.of {
                 Of::Category => format!("  category: {}", row.name),
                 Of::Module => format!("  module: {}", row.name),
@@ -96,21 +99,10 @@ pub(super) fn told(of: &[Outlier], source: &mut Source, terminal: Terminal) -> S
     out
 }
 
-/// Whether the memory of a kind of holders is part of a metric.
-fn explains(metric: Metric, of: Of) -> bool {
-    match metric {
-        Metric::Tensors => matches!(of, Of::Line | Of::Category | Of::Module),
-        Metric::Cache => of == Of::Pool,
-        Metric::Nccl => matches!(of, Of::Nccl | Of::Symmetric),
-        Metric::Outside => of == Of::Outside,
-        Metric::Unexplained => false,
-    }
-}
-
 /// The line or library with most of a difference.
 fn largest(of: &Outlier) -> Option<&Difference> {
     of.differences.iter().find(|row| {
         let is_place = !matches!(row.of, Of::Category | Of::Module);
-        is_place && explains(of.metric, row.of) && row.off().signum() == of.off_bytes.signum()
+        is_place && of.metric.has(row.of) && row.off().signum() == of.off_bytes.signum()
     })
 }

@@ -1,6 +1,7 @@
 //! `gpumem-analyze fleet`.
 
 mod ingest;
+mod outliers;
 mod prune;
 mod removed;
 mod rows;
@@ -43,6 +44,12 @@ pub enum Command {
         gpumem-analyze fleet rows --hash-paths --format json report.bin | grep train.py    # before you share it"
     )]
     Rows(rows::Args),
+    /// Show which ranks differ from their peers, by rows that were selected from a dataset
+    #[command(
+        after_help = "Examples:\n  gpumem fleet query outliers fleet/                # selects the rows by DuckDB, and runs this\n  \
+        gpumem-analyze fleet outliers rows/                 # rows that Spark selected: docs/fleet.md"
+    )]
+    Outliers(outliers::Args),
     #[command(hide = true)]
     Stage(removed::Args),
     #[command(hide = true)]
@@ -64,6 +71,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Command::Ingest(args) => ingest::run(args, output),
         Command::Prune(args) => prune::run(args, output),
         Command::Rows(args) => rows::run(args, output),
+        Command::Outliers(args) => outliers::run(args, output),
         Command::Stage(_) => Err(removed::command("stage", INGEST)),
         Command::Commit(_) => Err(removed::command("commit", INGEST)),
         Command::Fetch(_) => Err(removed::command("fetch", FETCH)),
