@@ -8,48 +8,23 @@ use gpumem_replay::Figure;
 use gpumem_replay::names::Names;
 use rustc_hash::FxHashMap;
 
-/// What kind of object keeps blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HolderKind {
-    /// An object with a name.
-    Object,
-    /// The parameters and buffers of a module.
-    Parameters,
-    /// Gradients of parameters or other tensors.
-    Gradients,
-    /// A graph for a backward, which hangs on a tensor with a name.
-    Graph,
-    /// A frame that has ended, which an exception keeps.
-    Traceback,
-    /// Native code, or what a running call works with.
-    Native,
-    /// A reference cycle that nothing refers to.
-    Cycle,
-}
-
-impl HolderKind {
-    /// All kinds.
-    pub const ALL: [Self; 7] = [
-        Self::Object,
-        Self::Parameters,
-        Self::Gradients,
-        Self::Graph,
-        Self::Traceback,
-        Self::Native,
-        Self::Cycle,
-    ];
-
-    /// Its name in captures and in output for programs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Object => "object",
-            Self::Parameters => "parameters",
-            Self::Gradients => "gradients",
-            Self::Graph => "graph",
-            Self::Traceback => "traceback",
-            Self::Native => "native",
-            Self::Cycle => "cycle",
-        }
+kinds! {
+    /// What kind of object keeps blocks.
+    HolderKind {
+        /// An object with a name.
+        Object = "object",
+        /// The parameters and buffers of a module.
+        Parameters = "parameters",
+        /// Gradients of parameters or other tensors.
+        Gradients = "gradients",
+        /// A graph for a backward, which hangs on a tensor with a name.
+        Graph = "graph",
+        /// A frame that has ended, which an exception keeps.
+        Traceback = "traceback",
+        /// Native code, or what a running call works with.
+        Native = "native",
+        /// A reference cycle that nothing refers to.
+        Cycle = "cycle",
     }
 }
 
@@ -118,9 +93,9 @@ impl Holders {
                 }
                 ("holder", [kind, whose, bytes, blocks, frees]) => {
                     read.all.extend(last.take());
-                    let kind = HolderKind::ALL.into_iter().find(|of| of.name() == *kind);
+                    let kind = HolderKind::ALL.iter().find(|of| of.name() == *kind);
                     last = kind.map(|kind| Holder {
-                        kind,
+                        kind: *kind,
                         is_own: *whose == "own",
                         text: String::new(),
                         place: String::new(),
@@ -210,37 +185,66 @@ impl Holders {
 impl Holder {
     /// The object that has the blocks: `metric.preds` for `metric.preds[0…213]`.
     pub fn name(&self) -> &str {
+        let (_, whole) = self.cache_and_object();
         let is_range = |(start, _): &(usize, &str)| {
-            let rest = self.text.get(*start..).unwrap_or_default();
+            let rest = whole.get(*start..).unwrap_or_default();
             let end = rest.find(']').unwrap_or(0);
             rest.get(..end).is_some_and(|index| index.contains('…'))
         };
         // The outermost container that has several of them, or the innermost one.
-        let range = self
-            .text
-            .match_indices('[')
-            .find(is_range)
-            .map(|(at, _)| at);
-        let last = || self.text.strip_suffix(']').and_then(|text| text.rfind('['));
+        let range = whole.match_indices('[').find(is_range).map(|(at, _)| at);
+        let last = || whole.strip_suffix(']').and_then(|text| text.rfind('['));
         match range.or_else(last) {
-            Some(end) if end > 0 => self.text.get(..end).unwrap_or(&self.text),
-            _ => &self.text,
+            Some(end) if end > 0 => whole.get(..end).unwrap_or(whole),
+            _ => whole,
         }
+    }
+
+    /// What `functools` keeps, and the object without that: `6 results` and `features()` of `cache of features(), 6 results`.
+    fn cache_and_object(&self) -> (Option<&str>, &str) {
+        let kept = |of: &str| {
+            of == "cached property" || of.ends_with(" result") || of.ends_with(" results")
+        };
+        match self.text.rsplit_once(", ") {
+            Some((object, of)) if kept(of) => {
+                (Some(of), object.strip_prefix("cache of ").unwrap_or(object))
+            }
+            _ => (None, &self.text),
+        }
+    }
+
+    /// The function whose `functools.lru_cache` keeps it. A list that one of the results has is not the cache's.
+    pub fn cached_by(&self) -> Option<&str> {
+        let (kept, object) = self.cache_and_object();
+        let (function, rest) = object.split_once("()")?;
+        (kept.is_some() && !rest.contains('…')).then_some(function)
+    }
+
+    /// The attribute that a `functools.cached_property` keeps.
+    pub fn cached_property(&self) -> Option<&str> {
+        let object = self.text.strip_suffix(", cached property")?;
+        object.rsplit('.').next()
     }
 
     /// Whether it is a container that has several of the blocks.
     pub fn is_container(&self) -> bool {
-        self.blocks > 1 && self.text.contains('[')
+        self.blocks > 1 && (self.text.contains('[') || self.cached_by().is_some())
+    }
+
+    /// Whether it is an element of a container, or the results of a cache.
+    pub(crate) fn is_element(&self) -> bool {
+        self.text.ends_with(']') || self.text.ends_with(" results")
     }
 
     /// Whether it is a variable itself, not an element or an attribute.
     pub fn is_variable(&self) -> bool {
-        !self.text.contains(['[', '.', '→'])
+        !self.text.contains(['[', '.', '→', '('])
     }
 
-    /// Whether it is a variable of several calls of one function that have not returned.
+    /// Whether it is a variable of several calls of one function that have not returned: work that goes on.
     pub fn is_of_calls(&self) -> bool {
         self.place.starts_with("local of ") && self.place.contains(" calls of ")
+            || self.text.contains("] → coroutine ")
     }
 
     /// Whether it is a variable of a forward that runs.
@@ -297,6 +301,32 @@ mod tests {
             "most is not known"
         );
         assert!(read.of(&[]).is_empty());
+    }
+
+    #[test]
+    fn what_functools_keeps_is_its() {
+        let of = |text: &str| Holder {
+            text: text.to_owned(),
+            ..Holders::read(TEXT).all.remove(0)
+        };
+        let cache = of("cache of Store.embed()['emb'], 6 results");
+        assert_eq!(cache.cached_by(), Some("Store.embed"));
+        assert_eq!(cache.name(), "Store.embed()");
+        assert!(cache.is_container() && cache.is_element() && !cache.is_variable());
+        let list = of("cache of state().history[0…213], 1 result");
+        assert_eq!((list.cached_by(), list.name()), (None, "state().history"));
+        let property = of("samples[0…6].mask, cached property");
+        assert_eq!(
+            (
+                property.cached_property(),
+                property.cached_by(),
+                property.name()
+            ),
+            (Some("mask"), None, "samples")
+        );
+        let text = of("d['a()', 3 results]");
+        assert_eq!((text.cached_by(), text.name()), (None, "d"));
+        assert!(of("tasks[0…2] → coroutine handle (s.py:31) logits").is_of_calls());
     }
 
     #[test]

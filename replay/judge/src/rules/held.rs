@@ -191,7 +191,7 @@ fn has_copy(facts: &Facts, verdict: &Verdict) -> bool {
     let all = all_of(facts);
     let holders = || verdict.holders.iter().filter_map(|at| all.get(*at));
     holders().any(|of| of.kind == HolderKind::Parameters)
-        && holders().any(|of| of.kind == HolderKind::Object && of.text.ends_with(']'))
+        && holders().any(|of| of.kind == HolderKind::Object && of.is_element())
 }
 
 /// Parameters, if the walk shows several models in one container.
@@ -199,13 +199,14 @@ pub(super) fn models(facts: &Facts, verdict: Verdict) -> Verdict {
     let all = facts.holders.iter().flat_map(|holders| &holders.all);
     let models = all
         .enumerate()
-        .filter(|(_, of)| of.kind == HolderKind::Parameters && of.is_own && of.text.ends_with(']'));
+        .filter(|(_, of)| of.kind == HolderKind::Parameters && of.is_own && of.is_element());
     let models: Vec<(usize, &Holder)> = models.collect();
     let Some((first, of)) = models.first() else {
         return verdict;
     };
     let is_same = |other: &Holder| (other.name(), &other.place) == (of.name(), &of.place);
-    match models.iter().filter(|(_, other)| is_same(other)).count() > 1 {
+    let count = models.iter().filter(|(_, other)| is_same(other)).count();
+    match count > 1 || of.cached_by().is_some() {
         true => Verdict {
             certainty: Certainty::Proven,
             holders: vec![*first],

@@ -128,6 +128,7 @@ impl Text<'_> {
             _ if holder.is_of_calls() => {
                 "let fewer of these calls run at once, or let each of them need less".into()
             }
+            _ if self.advice_of_holder().is_some() => return self.advice_of_holder(),
             _ if holder.kind == HolderKind::Graph => format!(
                 "if {name} need not be trained through, store .item() or .detach() in it; else call backward() earlier"
             ),
