@@ -133,11 +133,11 @@ impl Holders {
         read
     }
 
-    /// The holders of these blocks, the one with the most bytes first: at most three that keep nine tenths of the bytes
+    /// The holders of these blocks, the one with the most bytes first: at most four that keep nine tenths of the bytes
     /// whose holder is known, if those are at least half of all. A list keeps its tensors, and also the graphs that hang on
     /// them: the one that keeps more is named.
     pub(crate) fn of(&self, blocks: &[(u64, u64)]) -> Vec<usize> {
-        const MOST: usize = 3;
+        const MOST: usize = 4;
         let all: u64 = blocks.iter().map(|(_, bytes)| bytes).sum();
         let mut by_holder: BTreeMap<usize, u64> = BTreeMap::new();
         for (address, bytes) in blocks {

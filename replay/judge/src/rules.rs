@@ -176,9 +176,9 @@ fn strongest(facts: &Facts) -> Option<usize> {
             || (in_container && notable(kept.figure.bytes, facts.live, LEFT))
     };
     let is_bound_again = |kept: &Kept| kept.is_until_request && !held::is_in_container(facts, kept);
-    // A backward that runs uses the graph of these rounds.
-    let is_in_use =
-        |kept: &Kept| facts.request.in_backward && kept.with_backward == 0 && !kept.of_models;
+    // A backward that runs uses the graph of these rounds, unless it makes one itself: with gradients on.
+    let consumes = facts.request.in_backward && facts.request.stacks.purpose.is_no_grad();
+    let is_in_use = |kept: &Kept| consumes && kept.with_backward == 0 && !kept.of_models;
     let large = |kept: &Kept| {
         let may = !kept.is_reset && !is_in_use(kept) && !is_bound_again(kept);
         may && is_cause(kept) && !held::is_being_built(facts, kept)
@@ -199,6 +199,10 @@ fn kind_of(facts: &Facts, kept: &Kept) -> (Kind, Certainty) {
     if !kept.is_growth {
         return (Kind::PreviousRound, Certainty::Follows);
     }
+    let most_ran_it = 2 * kept.with_backward > kept.of;
+    if kept.is_of_second_order && !most_ran_it {
+        return (Kind::Waiting, Certainty::Likely);
+    }
     if !kept.is_graph || kept.is_no_grad {
         // With gradients on and no backward in these rounds, one graph over all of them may hold the tensors.
         let mut parts = facts.parts.iter();
@@ -209,7 +213,7 @@ fn kind_of(facts: &Facts, kept: &Kept) -> (Kind, Certainty) {
             false => (Kind::KeptTensors, Certainty::Follows),
         };
     }
-    if 2 * kept.with_backward > kept.of {
+    if most_ran_it {
         return (Kind::KeptGraphs, Certainty::Likely);
     }
     match kept.was_consumed {

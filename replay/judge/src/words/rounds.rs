@@ -123,6 +123,13 @@ fn of_rounds(kept: &Kept) -> String {
     match kept.of {
         1 if !kept.is_growth && !kept.of_models => "the round before".into(),
         of if of >= before => many(of, what.0, what.1),
-        of => format!("{} of {}", count(of), many(before, what.0, what.1)),
+        of => {
+            let all = many(before, what.0, what.1);
+            match kept.each {
+                Some(1) => format!("the newest {} of {all}", count(of)),
+                Some(each) => format!("{} of {all} (one in {})", count(of), count(each)),
+                None => format!("{} of {all}", count(of)),
+            }
+        }
     }
 }
