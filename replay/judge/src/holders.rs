@@ -186,6 +186,7 @@ impl Holder {
     /// The object that has the blocks: `metric.preds` for `metric.preds[0…213]`.
     pub fn name(&self) -> &str {
         let (_, whole) = self.cache_and_object();
+        let whole = whole.strip_suffix(".result()").unwrap_or(whole);
         let is_range = |(start, _): &(usize, &str)| {
             let rest = whole.get(*start..).unwrap_or_default();
             let end = rest.find(']').unwrap_or(0);
@@ -324,6 +325,7 @@ mod tests {
             ),
             (Some("mask"), None, "samples")
         );
+        assert_eq!(of("tasks[0].result()").name(), "tasks");
         let text = of("d['a()', 3 results]");
         assert_eq!((text.cached_by(), text.name()), (None, "d"));
         assert!(of("tasks[0…2] → coroutine handle (s.py:31) logits").is_of_calls());

@@ -67,7 +67,7 @@ pub struct Kept {
     pub is_of_second_order: bool,
     /// Whether gradients were off for most of it.
     pub is_no_grad: bool,
-    /// Whether only the request shows that its line comes again: a variable may have the memory until then.
+    /// Whether nothing but the request shows that its line comes again: a variable may have the memory until then.
     pub is_until_request: bool,
     /// Whether earlier runs of this loop had as many rounds and left nothing.
     pub is_reset: bool,
@@ -202,10 +202,12 @@ fn kept_by(
         held.rounds.first() == Some(&(now - 1)) && (again || is_activation)
     };
     let is_growth = stacks.values().any(grows);
+    let comes_again = stacks.iter().any(|(key, held)| is_previous(key, held));
     stacks.retain(|key, held| match is_growth {
         _ if of_models => true,
         true => grows(held),
-        false => is_previous(key, held),
+        false if comes_again => is_previous(key, held),
+        false => held.rounds.first() == Some(&(now - 1)),
     });
     let trained = of.newest().is_some_and(|start| start.backwards > 0);
     if stacks.is_empty() || (of_models && !(trained && has_parameters)) {
@@ -282,7 +284,8 @@ fn kept_by(
             path.is_some_and(|path| path.is_backward) && !stacks.purpose.is_no_grad()
         }),
         is_no_grad: no_grad > figure.bytes / 2,
-        is_until_request: !is_growth && stacks.keys().all(|key| is_requested(*key)),
+        is_until_request: !is_growth
+            && (!comes_again || stacks.keys().all(|key| is_requested(*key))),
         is_reset: is_reset(of, outer, &rounds),
         blocks: stacks
             .values()

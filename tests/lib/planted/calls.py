@@ -1,4 +1,4 @@
-"""Programs whose tensors are kept by what functools, asyncio or concurrent.futures keeps."""
+"""Programs whose tensors are kept by functools, by asyncio or by a queue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from program import CULPRIT, HEAD, ROUND, Program, indented, kind, net, previous
 from tensors import NEAR, NO_GRAPH, TENSORS
 
 
-HEAD = HEAD + "import asyncio\nimport concurrent.futures\nimport functools\nimport queue\n"
+HEAD = HEAD + "import asyncio\nimport functools\nimport queue\n"
 
 
 @kind
@@ -98,32 +98,6 @@ def results_of_tasks(rng: Random) -> Program:
     return Program(
         served(rng, "return logits\n", start, of), TENSORS | previous(count), NEAR, ("tasks",), fixes, NO_GRAPH, count
     )
-
-
-@kind
-def results_of_a_pool(rng: Random) -> Program:
-    """A list of the futures of a pool of threads."""
-    of, count = sizes(rng), rounds(rng)
-    source = f"""{HEAD}{net(rng, of)}net = Net().cuda()
-def predict(step):
-    {ROUND}
-    x = {of.batch}
-    with torch.no_grad():
-        return torch.cat([net(x), x], 1){CULPRIT}
-def main():
-    futures = []
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        for step in range(1000):
-            future = pool.submit(predict, step)
-            future.result()
-            futures.append(future)
-main()
-"""
-    fixes = {
-        "drop": [("            futures.append(future)\n", "")],
-        "host": [("torch.cat([net(x), x], 1)", "torch.cat([net(x), x], 1).cpu()")],
-    }  # fmt: skip
-    return Program(source, TENSORS | previous(count), NEAR, ("futures",), fixes, NO_GRAPH, count)
 
 
 @kind
