@@ -105,19 +105,13 @@ impl Holders {
                         also: None,
                     });
                 }
-                ("text", _) => {
-                    if let Some(holder) = &mut last {
-                        rest.clone_into(&mut holder.text);
-                    }
-                }
-                ("also", _) => {
-                    if let Some(holder) = &mut last {
-                        holder.also = Some(rest.to_owned());
-                    }
-                }
-                ("place", _) => {
-                    if let Some(holder) = &mut last {
-                        rest.clone_into(&mut holder.place);
+                ("text" | "also" | "place", _) => {
+                    let text = rest.to_owned();
+                    match (&mut last, word) {
+                        (Some(holder), "text") => holder.text = text,
+                        (Some(holder), "place") => holder.place = text,
+                        (Some(holder), _) => holder.also = Some(text),
+                        (None, _) => {}
                     }
                 }
                 ("block", [address, holder]) => {
@@ -173,16 +167,19 @@ impl Holders {
         let all = self.all.iter().enumerate();
         let mut all = all.filter(|(_, of)| of.kind == kind).peekable();
         let first = all.peek()?.0;
-        let mut figure = Figure::default();
-        for (_, of) in all {
-            figure.bytes = figure.bytes.saturating_add(of.bytes);
-            figure.blocks = figure.blocks.saturating_add(of.blocks);
-        }
-        Some((figure, first))
+        Some((all.map(|(_, of)| of.figure()).sum(), first))
     }
 }
 
 impl Holder {
+    /// Bytes and blocks.
+    pub(crate) fn figure(&self) -> Figure {
+        Figure {
+            bytes: self.bytes,
+            blocks: self.blocks,
+        }
+    }
+
     /// The object that has the blocks: `metric.preds` for `metric.preds[0…213]`.
     pub fn name(&self) -> &str {
         let (_, whole) = self.cache_and_object();

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use gpumem_replay::Figure;
 use gpumem_replay::attribution::Owner;
 
-use super::{NOTABLE, notable, verdict};
+use super::{NOTABLE, notable, of_line};
 use crate::facts::Facts;
-use crate::holders::{Holder, HolderKind, Holders};
+use crate::holders::{Holder, HolderKind};
 use crate::kept::Kept;
 use crate::verdict::{Certainty, Kind, Verdict};
 
@@ -27,16 +27,17 @@ pub(super) fn leftover(facts: &Facts) -> Option<Verdict> {
         // Without it, the request would have fitted.
         let would_do = figure.bytes >= missing && notable(figure.bytes, facts.live, 10);
         (would_do || notable(figure.bytes, facts.live, NOTABLE)).then(|| Verdict {
-            line: line_of(facts, holders, |at| {
-                holders.all.get(at).is_some_and(|holder| holder.kind == of)
+            line: line_of(facts, |at| {
+                holders.all.get(at).is_some_and(|it| it.kind == of)
             }),
-            ..proven(kind, figure, holder)
+            ..proven(kind, figure, vec![holder])
         })
     })
 }
 
 /// The line that allocated most of what some holders have.
-fn line_of(facts: &Facts, holders: &Holders, is_one: impl Fn(usize) -> bool) -> Option<Owner> {
+fn line_of(facts: &Facts, is_one: impl Fn(usize) -> bool) -> Option<Owner> {
+    let holders = facts.holders.as_ref()?;
     let mut lines: BTreeMap<usize, u64> = BTreeMap::new();
     for (address, bytes, part) in &facts.largest {
         if holders.blocks.get(address).is_some_and(|at| is_one(*at)) {
@@ -47,11 +48,11 @@ fn line_of(facts: &Facts, holders: &Holders, is_one: impl Fn(usize) -> bool) -> 
     facts.parts.get(part).map(|part| part.owner.clone())
 }
 
-fn proven(kind: Kind, figure: Figure, holder: usize) -> Verdict {
+fn proven(kind: Kind, figure: Figure, holders: Vec<usize>) -> Verdict {
     Verdict {
-        blocks: figure.blocks,
-        holders: vec![holder],
-        ..verdict(kind, Certainty::Proven, figure.bytes)
+        certainty: Certainty::Proven,
+        holders,
+        ..of_line(kind, figure, None)
     }
 }
 
@@ -89,7 +90,6 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
 /// One object keeps a large part: a list, a dictionary, or while a forward runs the graph of one that has ended. Parameters
 /// and the state of an optimizer are not such objects.
 pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
-    let holders = facts.holders.as_ref()?;
     let counts = |holder: &Holder| {
         let of_ended_forward =
             || facts.request.in_forward && !facts.request.in_backward && !holder.is_in_forward();
@@ -104,30 +104,28 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
             _ => false,
         }
     };
-    let all = holders.all.iter().enumerate();
-    let (at, holder) = all
+    let all = || facts.all_holders().iter().enumerate();
+    let (at, holder) = all()
         .filter(|(_, holder)| counts(holder))
         .max_by_key(|(_, of)| of.bytes)?;
-    let figure = Figure {
-        bytes: holder.bytes,
-        blocks: holder.blocks,
-    };
+    // The variables of calls that run at the same time are one.
+    let is_same =
+        |of: &Holder| of.is_of_calls() && (of.kind, &of.place) == (holder.kind, &holder.place);
+    let same = all().filter(|(other, of)| *other == at || is_same(of));
+    let (holders, figures): (Vec<usize>, Vec<Figure>) =
+        same.map(|(at, of)| (at, of.figure())).unzip();
+    let figure = figures.into_iter().sum::<Figure>();
     notable(figure.bytes, facts.live, MUCH).then(|| Verdict {
-        line: line_of(facts, holders, |of| of == at),
-        ..proven(Kind::Held, figure, at)
+        line: line_of(facts, |of| holders.contains(&of)),
+        ..proven(Kind::Held, figure, holders.clone())
     })
 }
 
 /// Activations, if the walk shows on which tensor their graph hangs.
 pub(super) fn activations(facts: &Facts, verdict: Verdict) -> Verdict {
-    let all = facts.holders.iter().flat_map(|holders| &holders.all);
-    let all: Vec<&Holder> = all.collect();
-    let is_own = |at: usize| all.get(at).is_some_and(|holder| holder.is_own);
-    let graph = facts
-        .holders
-        .as_ref()
-        .and_then(|holders| holders.of_kind(HolderKind::Graph));
-    match graph {
+    let is_own = |at: usize| facts.all_holders().get(at).is_some_and(|of| of.is_own);
+    let holders = facts.holders.as_ref();
+    match holders.and_then(|holders| holders.of_kind(HolderKind::Graph)) {
         Some((figure, at)) if figure.bytes >= verdict.bytes / 2 && is_own(at) => Verdict {
             certainty: Certainty::Proven,
             holders: vec![at],
@@ -141,10 +139,14 @@ pub(super) fn activations(facts: &Facts, verdict: Verdict) -> Verdict {
 /// beside a model, less is enough.
 pub(super) fn copies(facts: &Facts, state: u64) -> Option<Verdict> {
     let copied: u64 = facts.copies.iter().map(|of| of.figure.bytes).sum();
-    let verdict = Verdict {
-        line: facts.copies.first().map(|of| of.owner.clone()),
+    let figure = Figure {
+        bytes: copied,
         blocks: facts.copies.iter().map(|of| of.figure.blocks).sum(),
-        ..verdict(Kind::Copies, Certainty::Likely, copied)
+    };
+    let line = facts.copies.first().map(|of| &of.owner);
+    let verdict = Verdict {
+        certainty: Certainty::Likely,
+        ..of_line(Kind::Copies, figure, line)
     };
     let verdict = of_copies(facts, verdict);
     // Two variables are two tensors.
@@ -152,7 +154,7 @@ pub(super) fn copies(facts: &Facts, state: u64) -> Option<Verdict> {
     let mut holders = verdict
         .holders
         .iter()
-        .filter_map(|at| all_of(facts).get(*at));
+        .filter_map(|at| facts.all_holders().get(*at));
     if !verdict.holders.is_empty() && holders.all(is_variable) {
         return None;
     }
@@ -188,7 +190,7 @@ fn of_copies(facts: &Facts, verdict: Verdict) -> Verdict {
 
 /// Whether what a verdict is about are parameters and a container with as much.
 fn has_copy(facts: &Facts, verdict: &Verdict) -> bool {
-    let all = all_of(facts);
+    let all = facts.all_holders();
     let holders = || verdict.holders.iter().filter_map(|at| all.get(*at));
     holders().any(|of| of.kind == HolderKind::Parameters)
         && holders().any(|of| of.kind == HolderKind::Object && of.is_element())
@@ -196,10 +198,9 @@ fn has_copy(facts: &Facts, verdict: &Verdict) -> bool {
 
 /// Parameters, if the walk shows several models in one container.
 pub(super) fn models(facts: &Facts, verdict: Verdict) -> Verdict {
-    let all = facts.holders.iter().flat_map(|holders| &holders.all);
-    let models = all
-        .enumerate()
-        .filter(|(_, of)| of.kind == HolderKind::Parameters && of.is_own && of.is_element());
+    let all = facts.all_holders().iter().enumerate();
+    let models =
+        all.filter(|(_, of)| of.kind == HolderKind::Parameters && of.is_own && of.is_element());
     let models: Vec<(usize, &Holder)> = models.collect();
     let Some((first, of)) = models.first() else {
         return verdict;
@@ -216,15 +217,15 @@ pub(super) fn models(facts: &Facts, verdict: Verdict) -> Verdict {
     }
 }
 
-fn all_of(facts: &Facts) -> &[Holder] {
-    facts.holders.as_ref().map_or(&[], |of| &of.all)
+/// Who keeps most of what earlier rounds hold.
+fn first<'a>(facts: &'a Facts, kept: &Kept) -> Option<&'a Holder> {
+    let all = facts.holders.as_ref()?;
+    all.all.get(*all.of(&kept.blocks).first()?)
 }
 
 /// Whether a container or an attribute of the program has what earlier rounds hold.
 pub(super) fn is_in_container(facts: &Facts, kept: &Kept) -> bool {
-    let holders = facts.holders.as_ref();
-    let first = holders.and_then(|all| all.all.get(*all.of(&kept.blocks).first()?));
-    first.is_some_and(|of| {
+    first(facts, kept).is_some_and(|of| {
         let can = matches!(of.kind, HolderKind::Object | HolderKind::Graph);
         can && of.is_own && !of.is_variable() && !of.is_in_forward()
     })
@@ -233,11 +234,7 @@ pub(super) fn is_in_container(facts: &Facts, kept: &Kept) -> bool {
 /// Whether what earlier rounds hold is in a list that a running call builds, or are variables of calls that run at the same
 /// time: then these are no rounds.
 pub(super) fn is_being_built(facts: &Facts, kept: &Kept) -> bool {
-    let first = facts.holders.as_ref().and_then(|holders| {
-        let at = *holders.of(&kept.blocks).first()?;
-        holders.all.get(at)
-    });
-    first.is_some_and(|holder| {
+    first(facts, kept).is_some_and(|holder| {
         holder.kind == HolderKind::Native && holder.is_container() || holder.is_of_calls()
     })
 }

@@ -57,7 +57,7 @@ impl Text<'_> {
                 if let Some(advice) = self.advice_of_holder() {
                     return Some(advice);
                 }
-                let name = self.holder().map_or("it", |holder| holder.name());
+                let name = self.holder_name();
                 format!("keep fewer models of {name} on the card: move the others to the host with .cpu(), or use a smaller data type")
             }
             Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
@@ -66,6 +66,10 @@ impl Text<'_> {
             Kind::Unknown => "run it again with GPUMEM_STACKS=mixed".into(),
         };
         Some(text)
+    }
+
+    fn holder_name(&self) -> &str {
+        self.holder().map_or("it", Holder::name)
     }
 
     /// What to do about an object whose kind says what keeps it.
@@ -116,7 +120,7 @@ impl Text<'_> {
                 "one graph goes through the rounds: .detach() what a round passes to the next one, such as a state, or .item() it, such as a sum".into()
             }
             Kind::KeptGraphs if self.holder().is_some() => {
-                let name = self.holder().map_or("it", |holder| holder.name());
+                let name = self.holder_name();
                 format!("store .item() or .detach() of the tensor in {name}, not the tensor with its graph")
             }
             Kind::KeptGraphs => {
@@ -126,7 +130,7 @@ impl Text<'_> {
                 "make the graph span fewer rounds, checkpoint it, or call backward() in each round if its loss does not need the others".into()
             }
             Kind::NoBackward if self.holder().is_some_and(|holder| holder.is_container()) => {
-                let name = self.holder().map_or("it", |holder| holder.name());
+                let name = self.holder_name();
                 format!("evaluating: use torch.no_grad(), or store .detach() in {name}; training: call backward() in each round, or let a graph span fewer rounds")
             }
             Kind::NoBackward => {
@@ -144,7 +148,7 @@ impl Text<'_> {
                 format!("store {graph} in {}, or drop it at the end of a round", holder.name())
             }
             Kind::PreviousRound if self.holder().is_some() => {
-                let name = self.holder().map_or("it", |holder| holder.name());
+                let name = self.holder_name();
                 format!("end a round with del {name}; a tensor with a graph keeps all that its forward made")
             }
             Kind::PreviousRound => format!(
