@@ -92,3 +92,24 @@ def test_the_margin_says_what_each_line_owns(forks, tmp_path, analyze, analyze_j
     assert len(shown) > 30
     for number, told in shown:
         assert source[int(number) - 1][:100].rstrip() == told.rstrip()
+
+
+def test_holders_at_the_failures_are_compared_by_name(analyze, analyze_json):
+    """Two programs that ran out of memory: what each object has is what `oom` says of it, without numbers in its name."""
+    both = [capture("tensors"), capture("graphs")]
+    [diff] = analyze_json("diff", *both)["holders"]
+    assert (diff["before_at"], diff["after_at"]) == ("failure", "failure")
+    rows = {(row["kind"], row["text"], row["place"]): row for row in diff["rows"]}
+    for side, report in zip(("before", "after"), both):
+        kept = analyze_json("oom", report)["cause"]["holders"]["rows"]
+        for figure in ("bytes", "blocks"):
+            assert sum(row[f"{side}_{figure}"] for row in diff["rows"]) == sum(row[figure] for row in kept)
+    features = rows["object", "features[…]", "global of __main__"]
+    assert features["after_bytes"] == 0 and features["change_bytes"] == -features["before_bytes"] < -(400 << 20)
+    history = rows["graph", "history[…]", "global of __main__"]
+    assert diff["rows"][0] == history and history["before_blocks"] == 0
+    text = analyze("diff", *both).stdout
+    assert re.search(r"^  graph of history\[…\] .*\+\d+ MiB", text, re.M) and "Who keeps the tensors of GPU 0, at the failure" in text
+    assert re.search(r"^  features\[…\] .* -426 MiB +213 → 0$", text, re.M), text
+    alike = analyze("diff", both[0], both[0]).stdout
+    assert "Who keeps" not in alike, alike

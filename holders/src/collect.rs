@@ -10,17 +10,20 @@ use crate::result::Kind;
 use crate::roots::What;
 use crate::search::{From, Search};
 use crate::tensors::Memory;
-use crate::text::{Part, is_of_module, text};
+use crate::text::{Part, Waiting, is_of_module, text};
 
 /// The text and the place of values of functions that run and are not the program's.
 const RUNNING: (&str, &str) = ("running calls", "of installed packages");
+/// Stands before the place of a call that waits, such as that of a coroutine.
+const WAITING: &str = "suspended ";
 
 /// A group while it is collected.
 pub(crate) struct Group {
     pub(crate) kind: Kind,
     /// The first of the roots.
     pub(crate) root: usize,
-    pub(crate) roots: BTreeSet<usize>,
+    /// The roots, or the calls that wait.
+    calls: BTreeSet<usize>,
     pub(crate) place: String,
     pub(crate) is_own: bool,
     pub(crate) text: String,
@@ -40,10 +43,13 @@ impl Group {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Where it is: of a function that calls itself, how many calls.
+    /// Where it is: of a function that has several calls, how many.
     pub(crate) fn place(&self) -> String {
-        match (self.place.strip_prefix("local of "), self.roots.len()) {
-            (Some(frame), calls) if calls > 1 => format!("local of {calls} calls of {frame}"),
+        match (self.place.strip_prefix("local of "), self.calls.len()) {
+            (Some(frame), calls) if calls > 1 => match frame.strip_prefix(WAITING) {
+                Some(frame) => format!("local of {calls} {WAITING}calls of {frame}"),
+                None => format!("local of {calls} calls of {frame}"),
+            },
             _ => self.place.clone(),
         }
     }
@@ -114,13 +120,20 @@ pub(crate) fn collect(
         let Some(path) = paths.path(tensor) else {
             continue;
         };
-        let (kind, text, mut numbers, place, is_own) = named(paths, search, &path, how);
+        let Named {
+            kind,
+            text,
+            mut numbers,
+            place,
+            is_own,
+            call,
+        } = named(paths, search, &path, how);
         let key = (kind, place.clone(), text.clone());
         let at = *known.entry(key).or_insert_with(|| {
             groups.push(Group {
                 kind,
                 root: path.root,
-                roots: BTreeSet::new(),
+                calls: BTreeSet::new(),
                 place,
                 is_own,
                 text,
@@ -134,10 +147,12 @@ pub(crate) fn collect(
         let Some(group) = groups.get_mut(at) else {
             continue;
         };
-        group.roots.insert(path.root);
+        group.calls.insert(call);
         let same = group.common.iter().zip(&path.objects);
         let same = same.take_while(|(one, other)| one == other).count();
-        group.common.truncate(same);
+        // Several calls have nothing in common that is theirs.
+        let is_one = group.calls.len() == 1;
+        group.common.truncate(if is_one { same } else { 0 });
         group.add(*address, block.bytes, numbers.iter().copied());
         // The last number of the text is that of the element.
         if let Some(Part::Index(number)) = path.parts.last()
@@ -156,50 +171,95 @@ pub(crate) fn collect(
     groups
 }
 
-/// The kind, the text, its numbers and the place of a path, and whether that is in the program.
-fn named(
-    paths: &mut Paths<'_>,
-    search: &Search,
-    path: &Path,
-    how: How,
-) -> (Kind, String, Vec<i64>, String, bool) {
-    let kind = match (how, kind_of(search, path)) {
+/// What a path is called.
+struct Named {
+    kind: Kind,
+    text: String,
+    numbers: Vec<i64>,
+    place: String,
+    /// Whether that is in the program.
+    is_own: bool,
+    /// The root, or the call that waits.
+    call: usize,
+}
+
+fn named(paths: &mut Paths<'_>, search: &Search, path: &Path, how: How) -> Named {
+    let mut kind = match (how, kind_of(search, path)) {
         (How::Own, kind) => kind,
         (How::Gradient, _) => Kind::Gradients,
         (How::Graph, Kind::Traceback) => Kind::Traceback,
         (How::Graph, _) => Kind::Graph,
     };
     let root = search.roots.get(path.root);
-    let is_own = root.is_some_and(|root| root.is_own);
+    let mut is_own = root.is_some_and(|root| root.is_own);
+    let (mut parts, mut place, mut call) = (path.parts.clone(), None, path.root);
+    // What an event loop has is a variable of the program's call that waits in it.
+    let is_live = !matches!(kind, Kind::Cycle | Kind::Traceback);
+    if let Some((at, of)) = waiting(path).filter(|_| !is_own && is_live) {
+        let name = of.variable.as_deref().unwrap_or("value");
+        parts.splice(..=at, [Part::Name(name.to_owned())]);
+        place = Some(format!("local of {WAITING}{}", of.place));
+        call = path.objects.get(at - 1).map_or(call, |id| *id as usize);
+        is_own = true;
+        if kind == Kind::Native {
+            kind = Kind::Object;
+        }
+    }
     // What the functions of packages that run call their values says nothing.
     if !is_own && root.is_some_and(|root| matches!(root.what, What::Local(..))) {
-        let (text, place) = (String::from(RUNNING.0), String::from(RUNNING.1));
-        return (kind, text, Vec::new(), place, is_own);
+        return Named {
+            kind,
+            text: String::from(RUNNING.0),
+            numbers: Vec::new(),
+            place: String::from(RUNNING.1),
+            is_own,
+            call,
+        };
     }
     // A module is one holder.
     let is_module = |part: &Part| matches!(part, Part::Name(name) if is_of_module(name));
-    let module = path.parts.iter().position(is_module);
-    let mut parts = match (kind, module) {
-        (Kind::Object, _) | (_, None) => path.parts.clone(),
-        (_, Some(end)) => path.parts.get(..end).unwrap_or(&[]).to_vec(),
-    };
+    let module = parts.iter().position(is_module);
+    match (kind, module) {
+        (Kind::Object, _) | (_, None) => {}
+        (_, Some(end)) => parts.truncate(end),
+    }
     if kind == Kind::Traceback && module.is_none() {
-        parts = up_to_variable(&parts).to_vec();
+        parts.truncate(up_to_variable(&parts));
     }
     if kind == Kind::Gradients && module.is_none() {
         parts.push(Part::Name(String::from("grad")));
     }
     let mut numbers = Vec::new();
-    let text = text(&parts, &mut numbers);
-    (kind, text, numbers, paths.place(path.root), is_own)
+    Named {
+        kind,
+        text: text(&parts, &mut numbers),
+        numbers,
+        place: place.unwrap_or_else(|| paths.place(path.root)),
+        is_own,
+        call,
+    }
 }
 
-/// The parts up to the variable of a frame: what it refers to is not named.
-fn up_to_variable(parts: &[Part]) -> &[Part] {
+/// The innermost coroutine on a whole path, or the innermost generator, and the index of its part.
+fn waiting(path: &Path) -> Option<(usize, &Waiting)> {
+    if path.parts.len() != path.objects.len() {
+        return None;
+    }
+    let all = path.parts.iter().enumerate().skip(1);
+    let mut all = all.rev().filter_map(|(at, part)| match part {
+        Part::Waiting(of) => Some((at, of)),
+        _ => None,
+    });
+    let first = all.clone().next();
+    all.find(|(_, of)| of.word == "coroutine").or(first)
+}
+
+/// The number of parts up to the variable of a frame: what it refers to is not named.
+fn up_to_variable(parts: &[Part]) -> usize {
     let last = parts
         .iter()
-        .rposition(|part| matches!(part, Part::Arrow(_)));
-    last.and_then(|last| parts.get(..=last)).unwrap_or(parts)
+        .rposition(|part| matches!(part, Part::Arrow(_) | Part::Waiting(_)));
+    last.map_or(parts.len(), |last| last + 1)
 }
 
 fn kind_of(search: &Search, path: &Path) -> Kind {

@@ -1,10 +1,15 @@
 //! What the objects in a container, or the attributes of an object, are called.
 
-use rustc_hash::FxHashMap;
+use core::ffi::{CStr, c_int, c_void};
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::heap::Heap;
 use crate::inline;
-use crate::object::{Class, Object, is_a, kind, slot_name};
+use crate::object::{
+    Class, Object, bases, class_dict, class_name, full_name, is_a, is_attributes_of, kind,
+    slot_name, traverse,
+};
 use crate::python::Locked;
 use crate::text::Part;
 
@@ -17,6 +22,12 @@ pub(crate) struct Contents<'a> {
     heap: &'a Heap,
     /// By container: its objects that the collector has.
     known: FxHashMap<Object, FxHashMap<Object, Part>>,
+    /// By cached function: the dictionary of its cache, or 0.
+    caches: FxHashMap<Object, Object>,
+    /// By dictionary of a cache: its keys that the collector has.
+    keys: FxHashMap<Object, FxHashSet<Object>>,
+    /// By class and attribute: whether it is a cached property.
+    properties: FxHashMap<(Object, String), bool>,
 }
 
 impl<'a> Contents<'a> {
@@ -25,6 +36,88 @@ impl<'a> Contents<'a> {
             locked,
             heap,
             known: FxHashMap::default(),
+            caches: FxHashMap::default(),
+            keys: FxHashMap::default(),
+            properties: FxHashMap::default(),
+        }
+    }
+
+    /// The dictionary of a function with `functools.lru_cache`; 0 if it is not found.
+    pub(crate) fn cache(&mut self, function: Object) -> Object {
+        let python = &self.locked.python;
+        let cache = self.caches.entry(function);
+        *cache.or_insert_with(|| {
+            let mut last = Last {
+                class: python.PyDict_Type,
+                of: function,
+                dict: 0,
+            };
+            if let Some(traverse) = traverse(function) {
+                // SAFETY: a live object of a class with this function, with the lock.
+                unsafe { traverse(function, is_last, (&raw mut last).cast()) };
+            }
+            last.dict
+        })
+    }
+
+    /// The number of entries of a dictionary.
+    pub(crate) fn length(&self, dict: Object) -> usize {
+        // SAFETY: a live dictionary, with the lock.
+        unsafe { (self.locked.python.PyDict_Size)(dict) as usize }
+    }
+
+    /// Whether an object is one of a dictionary's keys.
+    pub(crate) fn is_key(&mut self, dict: Object, object: Object) -> bool {
+        let (locked, heap) = (self.locked, self.heap);
+        let keys = self.keys.entry(dict).or_insert_with(|| {
+            let mut keys = FxHashSet::default();
+            locked.entries(dict, |key, _| {
+                keys.extend(heap.number(key).map(|_| key));
+                true
+            });
+            keys
+        });
+        keys.contains(&object)
+    }
+
+    /// Whether `child` is the result of a future of `asyncio`'s C code.
+    pub(crate) fn is_result(&self, future: Object, child: Object) -> bool {
+        let class = full_name(kind(future));
+        if !matches!(&*class, "_asyncio.Task" | "_asyncio.Future") {
+            return false;
+        }
+        let python = &self.locked.python;
+        // SAFETY: a live future, with the lock: the attribute runs no code of the program, and the reference is ours.
+        unsafe {
+            let result = (python.PyObject_GetAttrString)(future, c"_result".as_ptr());
+            match result {
+                0 => (python.PyErr_Clear)(),
+                result => (python.Py_DecRef)(result),
+            }
+            result == child
+        }
+    }
+
+    /// An attribute, with what is special about it.
+    pub(crate) fn named(&mut self, object: Object, name: String) -> Part {
+        let class = kind(object);
+        if name == "_result" && class_name(class) == "Future" {
+            return Part::Name(String::from("result()"));
+        }
+        let locked = self.locked;
+        let is_cached = self.properties.entry((class, name.clone()));
+        let is_cached = *is_cached.or_insert_with(|| {
+            let mut text = name.clone();
+            text.push('\0');
+            let text = CStr::from_bytes_with_nul(text.as_bytes()).unwrap_or_default();
+            let property = bases(class)
+                .map(|class| locked.entry(class_dict(class), text))
+                .find(|of| *of != 0);
+            property.is_some_and(|of| class_name(kind(of)) == "cached_property")
+        });
+        match is_cached {
+            true => Part::Cached(name),
+            false => Part::Name(name),
         }
     }
 
@@ -84,6 +177,23 @@ impl<'a> Contents<'a> {
         let name = inline::attribute_name(self.locked, object, child);
         name.or_else(|| slot_name(object, child)).map(Part::Name)
     }
+}
+
+/// Looks for the last dictionary that a function refers to and that does not have its attributes.
+struct Last {
+    class: Object,
+    of: Object,
+    dict: Object,
+}
+
+/// `visitproc`: a cached function's results, which may be dictionaries, come before its cache.
+unsafe extern "C" fn is_last(object: Object, last: *mut c_void) -> c_int {
+    // SAFETY: the address of the value of the call of `traverse`.
+    let last = unsafe { &mut *last.cast::<Last>() };
+    if kind(object) == last.class && !is_attributes_of(object, last.of) {
+        last.dict = object;
+    }
+    0
 }
 
 fn entry(locked: &Locked<'_>, key: Object, has_attributes: bool, is_long: bool) -> Part {

@@ -76,6 +76,12 @@ pub(crate) fn bases(class: Object) -> impl Iterator<Item = Object> {
     core::iter::successors(Some(class).filter(|class| *class != 0), next)
 }
 
+/// The dictionary of a class; 0 if the class has none of its own.
+pub(crate) fn class_dict(class: Object) -> Object {
+    // SAFETY: a live class.
+    unsafe { word(class, type_object::DICT) }
+}
+
 fn flags(class: Object) -> u64 {
     // SAFETY: a live class.
     unsafe { word(class, type_object::FLAGS) as u64 }
@@ -125,7 +131,7 @@ pub(crate) fn is_attributes_of(dict: Object, object: Object) -> bool {
     // SAFETY: a live object and its class. The dictionary is where the class says; from the end of an object with items
     // if that is negative, which then counts these at `SIZE`.
     unsafe {
-        if is_a(class, Class::Type) && word(object, type_object::DICT) == dict {
+        if is_a(class, Class::Type) && class_dict(object) == dict {
             return true;
         }
         if has_managed_attributes(object) {

@@ -3,11 +3,11 @@
 use crate::contents::Contents;
 use crate::frames::{Codes, Frames};
 use crate::heap::{Heap, Id};
-use crate::object::{Class, Object, bases, class_name, is_a, is_attributes_of, kind};
+use crate::object::{Class, Object, bases, class_name, full_name, is_a, is_attributes_of, kind};
 use crate::python::Locked;
 use crate::roots::What;
 use crate::search::{From, Search};
-use crate::text::Part;
+use crate::text::{Part, Waiting};
 
 /// A path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,8 +159,9 @@ impl<'a> Paths<'a> {
                 let locals = unsafe { self.locked.runtime.locals_of(parent) };
                 return match (self.variable(locals, child), self.generator(above)) {
                     (None, _) => Part::Silent,
-                    (Some(variable), None) => Part::Arrow(variable),
-                    (Some(variable), Some(word)) => Part::Arrow(format!("{word} {variable}")),
+                    (Some((place, None)), None) => Part::Arrow(place),
+                    (Some((place, Some(name))), None) => Part::Arrow(format!("{place} {name}")),
+                    (Some(of), Some(word)) => waiting(word, of),
                 };
             }
             _ => {}
@@ -169,7 +170,7 @@ impl<'a> Paths<'a> {
             // SAFETY: a live object of one of these classes, with the lock.
             let locals = unsafe { self.locked.runtime.locals_of_generator(parent) };
             return match self.variable(locals, child) {
-                Some(variable) => Part::Arrow(format!("{word} {variable}")),
+                Some(of) => waiting(word, of),
                 // Up to 3.10 it refers to its frame, which names it.
                 None if kind(child) == python.PyFrame_Type => Part::Silent,
                 None => Part::Arrow(String::from(word)),
@@ -178,9 +179,43 @@ impl<'a> Paths<'a> {
         if is_attributes_of(child, parent) {
             return Part::Silent;
         }
-        self.in_container(above, parent, child)
-            .or_else(|| self.contents.attribute(parent, child))
-            .unwrap_or_else(|| self.of_other(parent, child))
+        if let Some(part) = self.of_cache(above, parent, child) {
+            return part;
+        }
+        let part = self
+            .in_container(above, parent, child)
+            .or_else(|| self.contents.attribute(parent, child));
+        match part {
+            Some(Part::Name(name)) => {
+                let is_separate = is_attributes_of(parent, above);
+                let object = if is_separate { above } else { parent };
+                self.contents.named(object, name)
+            }
+            Some(part) => part,
+            None => self.of_other(parent, child),
+        }
+    }
+
+    /// How a cached function, or the dictionary or an entry of its cache, refers to a result or an argument.
+    fn of_cache(&mut self, above: Object, parent: Object, child: Object) -> Option<Part> {
+        let is_function = |object| full_name(kind(object)) == "functools._lru_cache_wrapper";
+        let is_entry = |object| class_name(kind(object)) == "_lru_list_elem";
+        let function = match is_a(kind(parent), Class::Dict) || is_entry(parent) {
+            true => above,
+            false => parent,
+        };
+        let dict =
+            (function != 0 && is_function(function)).then(|| self.contents.cache(function))?;
+        let is_part = parent == function || parent == dict || is_entry(parent);
+        if dict == 0 || !is_part || kind(child) == self.locked.python.PyFunction_Type {
+            return None;
+        }
+        let count = self.contents.length(dict);
+        Some(match () {
+            _ if child == dict || is_entry(child) => Part::Silent,
+            _ if self.contents.is_key(dict, child) => Part::Argument(count),
+            _ => Part::Result(count),
+        })
     }
 
     /// The word for a generator.
@@ -219,8 +254,11 @@ impl<'a> Paths<'a> {
         let name = class_name(class);
         Part::Arrow(match name.as_str() {
             _ if is_a(class, Class::Dict) || bases(class).any(is_set) => return Part::Element,
-            "deque" | "_lru_cache_wrapper" if !is_a(of, Class::Dict) => return Part::Element,
-            "_lru_list_elem" => return Part::Silent,
+            "deque" if !is_a(of, Class::Dict) => return Part::Element,
+            "Task" | "Future" if self.contents.is_result(parent, child) => {
+                return Part::Name(String::from("result()"));
+            }
+            "Task" if of == python.PyCoro_Type => return Part::Silent,
             "builtin_function_or_method" => return Part::Name(String::from("__self__")),
             _ if is_a(class, Class::Type) || is_a(of, Class::Dict) => return Part::Silent,
             _ if is_a(class, Class::Exception) => match () {
@@ -287,12 +325,13 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// A frame and its variable that refers to `child`: `main (train.py:31) out`; the frame alone without such a variable.
+    /// A frame and its variable that refers to `child`: `main (train.py:31)` and `out`; the frame alone without such a
+    /// variable.
     fn variable(
         &mut self,
         locals: Option<gpumem_python_frames::Locals>,
         child: Object,
-    ) -> Option<String> {
+    ) -> Option<(String, Option<String>)> {
         let locals = locals?;
         if kind(child) == self.locked.python.PyFrame_Type {
             return None;
@@ -309,9 +348,14 @@ impl<'a> Paths<'a> {
             value.is_some_and(|value| value.object == child)
         };
         let name = (0..variables.len()).find(refers);
-        Some(match name.and_then(|at| variables.get(at)) {
-            Some(name) => format!("{place} {name}"),
-            None => place,
-        })
+        Some((place, name.and_then(|at| variables.get(at).cloned())))
     }
+}
+
+fn waiting(word: &'static str, (place, variable): (String, Option<String>)) -> Part {
+    Part::Waiting(Waiting {
+        word,
+        place,
+        variable,
+    })
 }

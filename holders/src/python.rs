@@ -277,7 +277,7 @@ impl<'a> Locked<'a> {
     }
 
     /// A borrowed object in a namespace; 0 if it has no such object.
-    fn entry(&self, namespace: Object, name: &CStr) -> Object {
+    pub(crate) fn entry(&self, namespace: Object, name: &CStr) -> Object {
         if kind(namespace) != self.python.PyDict_Type {
             return 0;
         }

@@ -13,10 +13,29 @@ pub(crate) enum Part {
     Element,
     /// ` → text`
     Arrow(String),
+    /// The variable of a call that waits: a coroutine, or a generator.
+    Waiting(Waiting),
+    /// What a cached function (`functools.lru_cache`) returned, and the number of its results.
+    Result(usize),
+    /// An argument of such a call.
+    Argument(usize),
+    /// `.name`, which a `functools.cached_property` made.
+    Cached(String),
     /// Parts that are left out.
     Gap,
     /// Not worth a word.
     Silent,
+}
+
+/// A variable of a call that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// What waits: `coroutine`.
+    pub(crate) word: &'static str,
+    /// Where: `handle (server.py:31)`.
+    pub(crate) place: String,
+    /// None: a value without a name.
+    pub(crate) variable: Option<String>,
 }
 
 /// The longest text, in characters.
@@ -28,7 +47,7 @@ const REPEATED: usize = 3;
 
 /// The text of parts; a number is a mark, and goes to `numbers`.
 pub(crate) fn text(parts: &[Part], numbers: &mut Vec<i64>) -> String {
-    let mut text = String::new();
+    let (mut text, mut note) = (String::new(), String::new());
     let parts = shortened(parts);
     let mut rest = parts.as_slice();
     while let [part, after @ ..] = rest {
@@ -48,6 +67,28 @@ pub(crate) fn text(parts: &[Part], numbers: &mut Vec<i64>) -> String {
             Part::Element => text += "[…]",
             Part::Arrow(words) if text.is_empty() => text += words,
             Part::Arrow(words) => text += &format!(" → {words}"),
+            Part::Waiting(Waiting {
+                word,
+                place,
+                variable,
+            }) => {
+                text += if text.is_empty() { "" } else { " → " };
+                text += &format!("{word} {place}");
+                let variable = variable.iter().map(|name| format!(" {name}"));
+                text.extend(variable);
+            }
+            Part::Result(count) | Part::Argument(count) => {
+                text = format!("cache of {text}()");
+                if matches!(part, Part::Argument(_)) {
+                    text += " → arguments";
+                }
+                let end = if *count == 1 { "" } else { "s" };
+                note = format!(", {count} result{end}");
+            }
+            Part::Cached(name) => {
+                text += &format!(".{name}");
+                note = String::from(", cached property");
+            }
             Part::Gap => text.push('…'),
             Part::Silent => {}
         }
@@ -57,7 +98,7 @@ pub(crate) fn text(parts: &[Part], numbers: &mut Vec<i64>) -> String {
             rest = rest.get(count - 1..).unwrap_or_default();
         }
     }
-    cut(text)
+    cut(text) + &note
 }
 
 fn cut(mut text: String) -> String {
@@ -159,6 +200,40 @@ mod tests {
             (
                 vec![Part::Index(1), Part::Index(1), Part::Index(1)],
                 "[1][1][1]",
+            ),
+        ] {
+            assert_eq!(shown(&parts), text);
+        }
+    }
+
+    #[test]
+    fn what_functools_and_calls_that_wait_keep_is_named() {
+        let name = |text: &str| Part::Name(text.to_owned());
+        let waiting = Part::Waiting(Waiting {
+            word: "coroutine",
+            place: String::from("handle (server.py:31)"),
+            variable: Some(String::from("logits")),
+        });
+        for (parts, text) in [
+            (
+                vec![name("f"), Part::Result(2), Part::Key(String::from("a"))],
+                "cache of f()['a'], 2 results",
+            ),
+            (
+                vec![name("f"), Part::Argument(1), Part::Index(0)],
+                "cache of f() → arguments[0], 1 result",
+            ),
+            (
+                vec![
+                    name("all"),
+                    Part::Index(3),
+                    Part::Cached(String::from("mask")),
+                ],
+                "all[3].mask, cached property",
+            ),
+            (
+                vec![name("task"), waiting],
+                "task → coroutine handle (server.py:31) logits",
             ),
         ] {
             assert_eq!(shown(&parts), text);

@@ -4,6 +4,7 @@
 //! changes, or at the end: a stack whose mark is older than the clock has not changed since the peak. (Memray's
 //! high-water-mark aggregator works in the same way.)
 
+use std::iter::Sum;
 use std::ops::{AddAssign, SubAssign};
 
 use crate::serialize::serialize;
@@ -35,6 +36,15 @@ impl AddAssign for Figure {
     fn add_assign(&mut self, other: Self) {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.blocks = self.blocks.saturating_add(other.blocks);
+    }
+}
+
+impl Sum for Figure {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |mut sum, of| {
+            sum += of;
+            sum
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Align, Style, Table, Terminal, bytes, count, signed};
 use crate::account::{Phase, many};
-use crate::views::{Diff, DiffRow, PoolDiff};
+use crate::views::{Diff, DiffRow, HolderRow, HoldersDiff, KeptAt, PoolDiff, holder_name};
 
 /// The table: line, phase if any row has one, function, bytes in both, the change, blocks in both. `title` is its
 /// heading. Similar rows are merged.
@@ -77,6 +77,72 @@ pub fn pools_text(pools: &[PoolDiff], terminal: Terminal) -> String {
         for (label, figure) in rows {
             let (before, after) = (bytes(figure.before_bytes), bytes(figure.after_bytes));
             table.row([label, &before, &after, &change(figure.change_bytes)]);
+        }
+        out.push_str(&table.render(terminal, 0));
+        out.push('\n');
+    }
+    out
+}
+
+/// The maximum number of holders.
+const HOLDERS: usize = 12;
+
+/// The objects that keep more or less in the second capture, the largest growth first; empty if they are equal.
+pub fn holders_diff_text(all: &[HoldersDiff], terminal: Terminal) -> String {
+    let mut out = String::new();
+    for of in all {
+        let changed = of.rows.iter().filter(|row| row.change_bytes != 0);
+        let mut changed: Vec<&HolderRow> = changed.collect();
+        if changed.is_empty() {
+            continue;
+        }
+        // Those that grew come first; if there are too many, the smallest changes are left out.
+        let mut sizes: Vec<u64> = changed
+            .iter()
+            .map(|row| row.change_bytes.unsigned_abs())
+            .collect();
+        sizes.sort_unstable_by_key(|size| std::cmp::Reverse(*size));
+        let least = sizes.get(HOLDERS - 1).copied().unwrap_or(0);
+        let count_of_all = changed.len();
+        changed.retain(|row| row.change_bytes.unsigned_abs() >= least);
+        changed.truncate(HOLDERS);
+        let (left, right) = (Align::Left, Align::Right);
+        let mut table = Table::new(&[left, left, right, right, right, right])
+            .elastic(&[1, 0])
+            .shed(&[1]);
+        let at = |at: KeptAt| match at {
+            KeptAt::Failure => "the failure",
+            KeptAt::Peak => "the peak",
+        };
+        let when = match (at(of.before_at), at(of.after_at)) {
+            (before, after) if before == after => format!("at {before}"),
+            (before, after) => format!("before: at {before}, after: at {after}"),
+        };
+        let title = format!("Who keeps the tensors of GPU {}, {when}", of.device);
+        table
+            .cells(&[&title, "", "before", "after", "change", "blocks"])
+            .style_row(Style::Strong)
+            .span(2);
+        let rest = count_of_all - changed.len();
+        for row in changed {
+            let (before, after) = (bytes(row.before_bytes), bytes(row.after_bytes));
+            let blocks = format!("{} → {}", count(row.before_blocks), count(row.after_blocks));
+            table.row([
+                &format!("  {}", holder_name(row.kind, &row.text)),
+                &row.place,
+                &before,
+                &after,
+                &change(row.change_bytes),
+                &blocks,
+            ]);
+            table.style(1, Style::Faint);
+        }
+        if rest > 0 {
+            let label = format!(
+                "  {} with smaller changes",
+                many(rest as u64, "object", "objects")
+            );
+            table.row([&label, "", "", "", "", ""]);
         }
         out.push_str(&table.render(terminal, 0));
         out.push('\n');

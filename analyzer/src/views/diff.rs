@@ -140,7 +140,7 @@ fn of(device: Option<u8>, owner: &Owner, phase: Option<Phase>, names: &Names, ke
     }
 }
 
-fn change(before: u64, after: u64) -> i64 {
+pub(super) fn change(before: u64, after: u64) -> i64 {
     let size = i64::try_from(before.abs_diff(after)).unwrap_or(i64::MAX);
     if after < before { -size } else { size }
 }

@@ -10,6 +10,7 @@ mod cause;
 mod changes;
 pub mod ci;
 mod diff;
+mod diff_holders;
 mod diff_pools;
 mod flame;
 mod fragmentation;
@@ -49,10 +50,11 @@ pub use calls::{BucketSummary, Calls, TimesSummary};
 pub use categories::{CategoryBytes, CategoryRow, by_category, categories};
 pub use cause::{
     Cause, CauseKind, CauseWatch, Certainty, Holder, Holders, LineOwner, NotReplays, PeakHolders,
-    ReplaysOfRun,
+    ReplaysOfRun, holder_name,
 };
 pub use changes::{Change, Changes, Group};
 pub use diff::{Diff, DiffRow, MatchKey, Of};
+pub use diff_holders::{HolderRow, HoldersDiff, KeptAt};
 pub use diff_pools::{FigureDiff, PoolDiff};
 pub use flame::{
     Differential, FlameFrame, FlameHeld, FlameStack, Folded, Folding, FrameBy, SharedFrame,

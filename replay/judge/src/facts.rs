@@ -2,6 +2,8 @@
 
 mod collect;
 
+pub(crate) use collect::sums;
+
 use gpumem_capture::{CodeId, Level, PlacementId, ProcessKey, PyFrame, Seq, StackId};
 use gpumem_replay::attribution::{Line, Owner, Split, owner};
 use gpumem_replay::names::Names;
@@ -14,7 +16,7 @@ use collect::{
 
 use crate::cache::Cache;
 use crate::follow::{After, Card, Follow, cache_now};
-use crate::holders::Holders;
+use crate::holders::{Holder, Holders};
 use crate::kept::{Kept, kept};
 use crate::path::Path;
 use crate::replays::Replays;
@@ -149,6 +151,12 @@ pub(crate) struct Live {
     pub category: Category,
 }
 
+impl Live {
+    pub fn figure(&self) -> Figure {
+        Figure::block(self.block.bytes)
+    }
+}
+
 /// The facts of a failure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Facts {
@@ -234,6 +242,11 @@ impl Facts {
             (true, Some(free)) => free.saturating_add(1),
             _ => whole_pages(self.request.bytes),
         }
+    }
+
+    /// Who kept blocks; empty if the recorder did not look for it.
+    pub(crate) fn all_holders(&self) -> &[Holder] {
+        self.holders.as_ref().map_or(&[], |of| &of.all)
     }
 
     /// The facts now, just after the failure's record.

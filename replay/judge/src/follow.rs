@@ -1,7 +1,8 @@
 //! Follows the records of a capture up to a failure, and a little beyond.
 
 use gpumem_capture::{
-    Definition, DeviceOrdinal, Event, EventKind, Level, Phase, PlacementId, Record, Seq, StackId,
+    Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, Phase, PlacementId, Record,
+    Seq, StackId,
 };
 use gpumem_replay::{Block, Effect, KeyId, OutOfMemory, Reading, Replay, SpanContext};
 
@@ -80,7 +81,10 @@ pub struct Follow {
     pub(crate) keys: Vec<History>,
     pub(crate) rounds: Rounds,
     pub(crate) placements: Placements,
+    /// How many backwards began, without those that make a graph of their own, such as `autograd.grad(create_graph=True)`.
     pub(crate) backwards: u64,
+    /// Whether the newest one counts.
+    is_counted: bool,
     pub(crate) refused: Option<u64>,
     facts: Option<Facts>,
     /// Whether nothing was loaded or allocated since the failure.
@@ -113,6 +117,7 @@ impl Follow {
             rounds: Rounds::default(),
             placements: Placements::default(),
             backwards: 0,
+            is_counted: false,
             refused: None,
             facts: None,
             is_at_failure: true,
@@ -146,6 +151,7 @@ impl Follow {
         match event.kind {
             EventKind::PHASE_BEGIN if event.aux == Phase::BACKWARD.0 => {
                 self.backwards += 1;
+                self.is_counted = true;
             }
             EventKind::OUT_OF_MEMORY => self.failed(replay, seq, event),
             EventKind::ALLOC | EventKind::FREE | EventKind::CANCEL
@@ -181,6 +187,14 @@ impl Follow {
     fn block(&mut self, replay: &Replay, seq: Seq, event: &Event, effect: Effect) {
         match effect {
             Effect::Live(block) if event.kind == EventKind::ALLOC => {
+                // A backward has gradients on only if its own work is to be differentiated.
+                if self.is_counted
+                    && event.level == Level::TENSOR
+                    && !event.flags.contains(EventFlags::NO_GRAD)
+                    && replay.is_in_backward(event.thread)
+                {
+                    (self.backwards, self.is_counted) = (self.backwards.saturating_sub(1), false);
+                }
                 let thread = (event.thread, event.py_stack);
                 self.rounds
                     .reach(&replay.names, thread, (seq, self.backwards));
@@ -206,6 +220,12 @@ impl Follow {
             self.keys.resize(at + 1, History::default());
         }
         &mut self.keys[at]
+    }
+
+    /// The stacks that had blocks, with what these did.
+    pub(crate) fn histories(&self) -> impl Iterator<Item = (KeyId, &History)> {
+        let all = (0..).map(KeyId).zip(&self.keys);
+        all.filter(|(_, of)| of.allocations > 0)
     }
 
     /// What the blocks of a stack did, of all categories.

@@ -10,48 +10,23 @@ use rustc_hash::FxHashMap;
 
 use crate::facts::Large;
 
-/// What kind of object keeps blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HolderKind {
-    /// An object with a name.
-    Object,
-    /// The parameters and buffers of a module.
-    Parameters,
-    /// Gradients of parameters or other tensors.
-    Gradients,
-    /// A graph for a backward, which hangs on a tensor with a name.
-    Graph,
-    /// A frame that has ended, which an exception keeps.
-    Traceback,
-    /// Native code, or what a running call works with.
-    Native,
-    /// A reference cycle that nothing refers to.
-    Cycle,
-}
-
-impl HolderKind {
-    /// All kinds.
-    pub const ALL: [Self; 7] = [
-        Self::Object,
-        Self::Parameters,
-        Self::Gradients,
-        Self::Graph,
-        Self::Traceback,
-        Self::Native,
-        Self::Cycle,
-    ];
-
-    /// Its name in captures and in output for programs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Object => "object",
-            Self::Parameters => "parameters",
-            Self::Gradients => "gradients",
-            Self::Graph => "graph",
-            Self::Traceback => "traceback",
-            Self::Native => "native",
-            Self::Cycle => "cycle",
-        }
+kinds! {
+    /// What kind of object keeps blocks.
+    HolderKind {
+        /// An object with a name.
+        Object = "object",
+        /// The parameters and buffers of a module.
+        Parameters = "parameters",
+        /// Gradients of parameters or other tensors.
+        Gradients = "gradients",
+        /// A graph for a backward, which hangs on a tensor with a name.
+        Graph = "graph",
+        /// A frame that has ended, which an exception keeps.
+        Traceback = "traceback",
+        /// Native code, or what a running call works with.
+        Native = "native",
+        /// A reference cycle that nothing refers to.
+        Cycle = "cycle",
     }
 }
 
@@ -142,9 +117,9 @@ impl Holders {
                 }
                 ("holder", [kind, whose, bytes, blocks, frees]) => {
                     read.all.extend(last.take());
-                    let kind = HolderKind::ALL.into_iter().find(|of| of.name() == *kind);
+                    let kind = HolderKind::ALL.iter().find(|of| of.name() == *kind);
                     last = kind.map(|kind| Holder {
-                        kind,
+                        kind: *kind,
                         is_own: *whose == "own",
                         text: String::new(),
                         place: String::new(),
@@ -154,19 +129,13 @@ impl Holders {
                         also: None,
                     });
                 }
-                ("text", _) => {
-                    if let Some(holder) = &mut last {
-                        rest.clone_into(&mut holder.text);
-                    }
-                }
-                ("also", _) => {
-                    if let Some(holder) = &mut last {
-                        holder.also = Some(rest.to_owned());
-                    }
-                }
-                ("place", _) => {
-                    if let Some(holder) = &mut last {
-                        rest.clone_into(&mut holder.place);
+                ("text" | "also" | "place", _) => {
+                    let text = rest.to_owned();
+                    match (&mut last, word) {
+                        (Some(holder), "text") => holder.text = text,
+                        (Some(holder), "place") => holder.place = text,
+                        (Some(holder), _) => holder.also = Some(text),
+                        (None, _) => {}
                     }
                 }
                 ("block", [address, holder]) => {
@@ -182,11 +151,11 @@ impl Holders {
         read
     }
 
-    /// The holders of these blocks, the one with the most bytes first: at most three that keep nine tenths of the bytes
+    /// The holders of these blocks, the one with the most bytes first: at most four that keep nine tenths of the bytes
     /// whose holder is known, if those are at least half of all, or the named ones have as much as all. A list keeps its
     /// tensors, and also the graphs that hang on them: the one that keeps more is named.
     pub(crate) fn of(&self, blocks: &[(u64, u64)]) -> Vec<usize> {
-        const MOST: usize = 3;
+        const MOST: usize = 4;
         let all: u64 = blocks.iter().map(|(_, bytes)| bytes).sum();
         let mut by_holder: BTreeMap<usize, u64> = BTreeMap::new();
         for (address, bytes) in blocks {
@@ -235,46 +204,80 @@ impl Holders {
         let all = self.all.iter().enumerate();
         let mut all = all.filter(|(_, of)| of.kind == kind).peekable();
         let first = all.peek()?.0;
-        let mut figure = Figure::default();
-        for (_, of) in all {
-            figure.bytes = figure.bytes.saturating_add(of.bytes);
-            figure.blocks = figure.blocks.saturating_add(of.blocks);
-        }
-        Some((figure, first))
+        Some((all.map(|(_, of)| of.figure()).sum(), first))
     }
 }
 
 impl Holder {
+    /// Bytes and blocks.
+    pub(crate) fn figure(&self) -> Figure {
+        Figure {
+            bytes: self.bytes,
+            blocks: self.blocks,
+        }
+    }
+
     /// The object that has the blocks: `metric.preds` for `metric.preds[0…213]`.
     pub fn name(&self) -> &str {
-        let is = |at: usize, test: &dyn Fn(&str) -> bool| {
-            let rest = self.text.get(at + 1..).unwrap_or_default();
-            let end = rest.find(']').unwrap_or(0);
-            rest.get(..end).is_some_and(test)
-        };
+        let (_, whole) = self.cache_and_object();
+        let whole = whole.strip_suffix(".result()").unwrap_or(whole);
         let first = |test: &dyn Fn(&str) -> bool| {
-            let mut starts = self.text.match_indices('[').map(|(at, _)| at);
-            starts.find(|at| is(*at, test))
+            let mut starts = whole.match_indices('[').map(|(at, _)| at);
+            starts.find(|at| {
+                let rest = whole.get(at + 1..).unwrap_or_default();
+                rest.split_once(']').is_some_and(|(index, _)| test(index))
+            })
         };
         // The outermost container that has several of them, the outermost list, or the innermost container.
         let range = first(&|index| index.contains('…'));
         let list = || first(&|index| index.bytes().all(|c| c.is_ascii_digit()));
-        let last = || self.text.strip_suffix(']').and_then(|text| text.rfind('['));
+        let last = || whole.strip_suffix(']').and_then(|text| text.rfind('['));
         match range.or_else(list).or_else(last) {
-            Some(end) if end > 0 => self.text.get(..end).unwrap_or(&self.text),
-            _ => &self.text,
+            Some(end) if end > 0 => whole.get(..end).unwrap_or(whole),
+            _ => whole,
         }
     }
 
     /// The variable whose elements have the blocks: `state` for `state['optimizer'][0…3]`.
     pub fn variable(&self) -> Option<&str> {
         let name = self.text.get(..self.text.find('[')?)?;
-        (!name.is_empty() && !name.contains(['.', '→', ' '])).then_some(name)
+        (!name.is_empty() && !name.contains(['.', '→', ' ', '('])).then_some(name)
+    }
+
+    /// What `functools` keeps, and the object without that: `6 results` and `features()` of `cache of features(), 6 results`.
+    fn cache_and_object(&self) -> (Option<&str>, &str) {
+        let kept = |of: &str| {
+            of == "cached property" || of.ends_with(" result") || of.ends_with(" results")
+        };
+        match self.text.rsplit_once(", ") {
+            Some((object, of)) if kept(of) => {
+                (Some(of), object.strip_prefix("cache of ").unwrap_or(object))
+            }
+            _ => (None, &self.text),
+        }
+    }
+
+    /// The function whose `functools.lru_cache` keeps it. A list that one of the results has is not the cache's.
+    pub fn cached_by(&self) -> Option<&str> {
+        let (kept, object) = self.cache_and_object();
+        let (function, rest) = object.split_once("()")?;
+        (kept.is_some() && !rest.contains('…')).then_some(function)
+    }
+
+    /// The attribute that a `functools.cached_property` keeps.
+    pub fn cached_property(&self) -> Option<&str> {
+        let object = self.text.strip_suffix(", cached property")?;
+        object.rsplit('.').next()
     }
 
     /// Whether it is a container that has several of the blocks.
     pub fn is_container(&self) -> bool {
-        self.blocks > 1 && self.text.contains('[')
+        self.blocks > 1 && (self.text.contains('[') || self.cached_by().is_some())
+    }
+
+    /// Whether it is an element of a container, or the results of a cache.
+    pub(crate) fn is_element(&self) -> bool {
+        self.text.ends_with(']') || self.text.ends_with(" results")
     }
 
     /// Whether several elements of a container have the blocks.
@@ -284,12 +287,13 @@ impl Holder {
 
     /// Whether it is a variable itself, not an element or an attribute.
     pub fn is_variable(&self) -> bool {
-        !self.text.contains(['[', '.', '→'])
+        !self.text.contains(['[', '.', '→', '('])
     }
 
-    /// Whether it is a variable of several calls of one function that have not returned.
+    /// Whether it is a variable of several calls of one function that have not returned: work that goes on.
     pub fn is_of_calls(&self) -> bool {
         self.place.starts_with("local of ") && self.place.contains(" calls of ")
+            || self.text.contains("] → coroutine ")
     }
 
     /// Whether it is a variable of a forward that runs.
@@ -346,6 +350,33 @@ mod tests {
             "most is not known"
         );
         assert!(read.of(&[]).is_empty());
+    }
+
+    #[test]
+    fn what_functools_keeps_is_its() {
+        let of = |text: &str| Holder {
+            text: text.to_owned(),
+            ..Holders::read(TEXT).all.remove(0)
+        };
+        let cache = of("cache of Store.embed()['emb'], 6 results");
+        assert_eq!(cache.cached_by(), Some("Store.embed"));
+        assert_eq!(cache.name(), "Store.embed()");
+        assert!(cache.is_container() && cache.is_element() && !cache.is_variable());
+        let list = of("cache of state().history[0…213], 1 result");
+        assert_eq!((list.cached_by(), list.name()), (None, "state().history"));
+        let property = of("samples[0…6].mask, cached property");
+        assert_eq!(
+            (
+                property.cached_property(),
+                property.cached_by(),
+                property.name()
+            ),
+            (Some("mask"), None, "samples")
+        );
+        assert_eq!(of("tasks[0].result()").name(), "tasks");
+        let text = of("d['a()', 3 results]");
+        assert_eq!((text.cached_by(), text.name()), (None, "d"));
+        assert!(of("tasks[0…2] → coroutine handle (s.py:31) logits").is_of_calls());
     }
 
     #[test]

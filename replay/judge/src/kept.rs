@@ -1,16 +1,19 @@
 //! What earlier rounds of a loop still hold.
 
+mod rounds;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpumem_capture::Seq;
 use gpumem_replay::attribution::Owner;
-use gpumem_replay::{Block, Category, Figure, KeyId, Replay, ThreadPhase};
+use gpumem_replay::{Block, Category, Figure, KeyId, Replay};
 use rustc_hash::FxHashMap;
 
 use crate::facts::{Live, begins, is_the_programs, line_at, line_of, makes_weights};
 use crate::follow::Follow;
 use crate::growth::KeptEach;
+use crate::kept::rounds::{evenly, is_graph, is_reset, is_window, was_used, with_backward};
 use crate::path::{Path, Step};
 use crate::rounds::Loop;
 
@@ -40,6 +43,8 @@ pub struct Kept {
     pub rounds: u64,
     /// The number of earlier rounds of which memory is live.
     pub of: u64,
+    /// They are each of this many rounds, up to the newest; `None` if they are not evenly apart.
+    pub each: Option<u64>,
     /// Whether each allocation of one line counts as a round.
     pub is_line: bool,
     /// Whether it is parameters, gradients and optimizer state: a model for each round.
@@ -60,9 +65,11 @@ pub struct Kept {
     pub was_consumed: bool,
     /// Whether a backward ran through forwards from the same places.
     pub was_used: bool,
+    /// Whether a backward made some of it with gradients on, for another one: `autograd.grad(create_graph=True)`.
+    pub is_of_second_order: bool,
     /// Whether gradients were off for most of it.
     pub is_no_grad: bool,
-    /// Whether only the request shows that its line comes again: a variable may have the memory until then.
+    /// Whether nothing but the request shows that its line comes again: a variable may have the memory until then.
     pub is_until_request: bool,
     /// Whether earlier runs of this loop had as many rounds and left nothing.
     pub is_reset: bool,
@@ -104,8 +111,14 @@ pub(crate) fn kept(replay: &Replay, follow: &Follow, path: &Path, live: &[Live])
     let mut out = Vec::new();
     for (at, of) in loops.iter().enumerate() {
         let outer = loops[..at].iter().rfind(|outer| outer.encloses(of, path));
-        out.extend(kept_by(replay, follow, of, outer.copied(), live, false));
-        out.extend(kept_by(replay, follow, of, outer.copied(), live, true));
+        let by = |what| kept_by(replay, follow, of, outer.copied(), live, what);
+        let models = by(What::Models);
+        let tensors = match models {
+            Some(_) => What::Tensors,
+            None => What::TensorsAndLeaves,
+        };
+        out.extend(by(tensors));
+        out.extend(models);
     }
     out
 }
@@ -114,6 +127,17 @@ pub(crate) fn kept(replay: &Replay, follow: &Follow, path: &Path, live: &[Live])
 fn is_recursive(of: &Loop, path: &Path) -> bool {
     let calls = path.site().iter().filter(|step| step.code == of.code);
     calls.count() > 1
+}
+
+/// Which memory of a loop counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// Models and their state.
+    Models,
+    /// All else.
+    Tensors,
+    /// Also other tensors with a gradient, such as inputs by which a loss is differentiated: each round made its own.
+    TensorsAndLeaves,
 }
 
 /// Gradients are not: each backward makes new ones, or adds to those of the first round.
@@ -130,8 +154,9 @@ fn kept_by(
     of: &Loop,
     outer: Option<&Loop>,
     live: &[Live],
-    of_models: bool,
+    what: What,
 ) -> Option<Kept> {
+    let of_models = what == What::Models;
     let now = of.round();
     let mut stacks: FxHashMap<KeyId, Of> = FxHashMap::default();
     let mut has_parameters = false;
@@ -141,13 +166,16 @@ fn kept_by(
         category,
     } in live
     {
+        let key = replay.key_of_all_categories(block.key);
+        let makes_weights = || makes_weights(&replay.names, replay.stacks(key).py);
+        let is_leaf =
+            what == What::TensorsAndLeaves && *category == Category::Parameter && !makes_weights();
         // A model's gradients are as old as the model, or newer.
-        let is_gradient = *category == Category::Gradient;
-        let counts = is_persistent(*category) == of_models || (of_models && is_gradient);
+        let is_gradient = of_models && *category == Category::Gradient;
+        let counts = (is_persistent(*category) && !is_leaf) == of_models || is_gradient;
         if !counts || *category == Category::Workspace {
             continue;
         }
-        let key = replay.key_of_all_categories(block.key);
         let path = follow.rounds.known_path(replay.stacks(key).py);
         if !path.is_some_and(|path| of.contains(path)) {
             continue;
@@ -156,8 +184,7 @@ fn kept_by(
         if round >= now {
             continue;
         }
-        has_parameters |=
-            *category == Category::Parameter && makes_weights(&replay.names, replay.stacks(key).py);
+        has_parameters |= *category == Category::Parameter && makes_weights();
         let of = stacks.entry(key).or_default();
         add(of, round, block);
         of.blocks.push((*address, block.bytes));
@@ -188,10 +215,12 @@ fn kept_by(
         by_path.entry(path(key)).or_default().extend(&held.rounds);
     }
     let is_growth = by_path.values().any(grows);
+    let comes_again = stacks.iter().any(|(key, held)| is_previous(key, held));
     stacks.retain(|key, held| match is_growth {
         _ if of_models => true,
         true => grows(&by_path[&path(key)]),
-        false => is_previous(key, held),
+        false if comes_again => is_previous(key, held),
+        false => held.rounds.first() == Some(&(now - 1)),
     });
     let trained = of.newest().is_some_and(|start| start.backwards > 0);
     if stacks.is_empty() || (of_models && !(trained && has_parameters)) {
@@ -251,6 +280,7 @@ fn kept_by(
         made_at: made_at(replay, follow, &stacks, figure.bytes),
         rounds: now,
         of: rounds.len() as u64,
+        each: evenly(&rounds, now),
         is_line: of.is_line,
         of_models,
         is_growth,
@@ -262,8 +292,14 @@ fn kept_by(
             .keys()
             .any(|key| follow.history_of(replay, *key).by_backward > 0),
         was_used: was_used(replay, follow, of, &stacks),
+        is_of_second_order: stacks.keys().any(|key| {
+            let stacks = replay.stacks(*key);
+            let path = follow.rounds.known_path(stacks.py);
+            path.is_some_and(|path| path.is_backward) && !stacks.purpose.is_no_grad()
+        }),
         is_no_grad: no_grad > figure.bytes / 2,
-        is_until_request: !is_growth && stacks.keys().all(|key| is_requested(*key)),
+        is_until_request: !is_growth
+            && (!comes_again || stacks.keys().all(|key| is_requested(*key))),
         is_reset: is_reset(of, outer, &rounds),
         is_window: is_window(replay, follow, &stacks, now),
         blocks: stacks
@@ -309,118 +345,4 @@ fn add(of: &mut Of, round: u64, block: &Block) {
         of.newest += Figure::block(block.bytes);
     }
     of.last = of.last.max(block.seq);
-}
-
-/// How many of the rounds had a backward.
-fn with_backward(of: &Loop, rounds: &BTreeSet<u64>) -> u64 {
-    let starts = of.starts();
-    let had = |round: &&u64| {
-        let at = starts.partition_point(|start| start.round < **round);
-        let before = match at.checked_sub(0).and_then(|at| starts.get(at)) {
-            Some(start) if start.round == **round => start.backwards,
-            _ => 0,
-        };
-        let after = starts[at.min(starts.len())..]
-            .iter()
-            .find(|start| start.round > **round);
-        after.is_some_and(|after| after.backwards > before)
-    };
-    rounds.iter().filter(had).count() as u64
-}
-
-/// Whether what is kept are graphs. A graph keeps what a forward makes on its way, with gradients on. Where a backward
-/// has consumed the graph, only results are kept.
-fn is_graph(replay: &Replay, follow: &Follow, of: &Loop, stacks: &FxHashMap<KeyId, Of>) -> bool {
-    let path_of = |key: KeyId| follow.rounds.known_path(replay.stacks(key).py);
-    let can = |key: KeyId| {
-        let purpose = replay.stacks(key).purpose;
-        !purpose.is_no_grad() && purpose.phase() == ThreadPhase::Outside
-    };
-    let of_forward = |key: KeyId| path_of(key).is_some_and(Path::in_forward) && can(key);
-    let mut kept: Vec<KeyId> = stacks
-        .keys()
-        .copied()
-        .filter(|key| of_forward(*key))
-        .collect();
-    kept.sort_unstable();
-    let per_round: u64 = kept.iter().map(|key| stacks[key].newest.blocks).sum();
-    // The same forward, from the same place, whose graph a backward consumed.
-    let sites: Vec<_> = kept.iter().filter_map(|key| path_of(*key)).collect();
-    let consumed = (0..follow.keys.len() as u32).map(KeyId).filter(|key| {
-        let history = follow.keys[key.0 as usize];
-        history.by_backward > 0
-            && !stacks.contains_key(key)
-            && of_forward(*key)
-            && path_of(*key).is_some_and(|path| {
-                of.contains(path) && sites.iter().any(|site| site.site() == path.site())
-            })
-    });
-    if !kept.is_empty() {
-        return per_round >= 2 && consumed.count() == 0;
-    }
-    // The loop's graphs are used, and what is kept is made outside of them.
-    let is_used = |key: KeyId| {
-        follow.keys[key.0 as usize].by_backward > 0
-            && !stacks.contains_key(&key)
-            && path_of(key).is_some_and(|path| path.in_forward() && of.contains(path))
-    };
-    if (0..follow.keys.len() as u32).map(KeyId).any(is_used) {
-        return false;
-    }
-    // Without modules: a function that has returned had several blocks of one call in each round, or a line has blocks
-    // of several calls, of which one name can hold the last.
-    let mut calls: FxHashMap<Owner, u64> = FxHashMap::default();
-    for (key, held) in stacks.iter().filter(|(key, _)| can(**key)) {
-        let is_called = path_of(*key).is_some_and(|path| path.steps.len() > of.depth + 1);
-        let line = line_of(replay, replay.stacks(*key), follow.level);
-        let several = is_called && held.newest.blocks > 1;
-        *calls.entry(line).or_default() += 1 + u64::from(several);
-    }
-    calls.values().any(|calls| *calls > 1)
-}
-
-/// Whether a backward ran through forwards of the same places in the loop.
-fn was_used(replay: &Replay, follow: &Follow, of: &Loop, stacks: &FxHashMap<KeyId, Of>) -> bool {
-    let sites = stacks
-        .keys()
-        .filter_map(|key| follow.rounds.known_path(replay.stacks(*key).py))
-        .filter(|path| !path.is_backward && path.in_forward());
-    let sites: BTreeSet<&[Step]> = sites.map(Path::site).collect();
-    let mut backwards = follow.rounds.backwards();
-    backwards.any(|path| of.contains(path) && sites.contains(path.site()))
-}
-
-/// Whether the line with most memory has that of all newest rounds, and has freed that of the rounds before.
-fn is_window(replay: &Replay, follow: &Follow, stacks: &FxHashMap<KeyId, Of>, now: u64) -> bool {
-    let most = stacks.iter().max_by_key(|(_, held)| held.figure.bytes);
-    most.is_some_and(|(key, held)| {
-        let first = held.rounds.first().copied().unwrap_or(now);
-        let all = held.rounds.len() as u64;
-        let older = first.saturating_sub(1);
-        now - first <= all + 1 && older > 2 && follow.history_of(replay, *key).freed >= older
-    })
-}
-
-/// Whether the loop was run before by an outer loop, with at least as many rounds, of which nothing is left.
-fn is_reset(of: &Loop, outer: Option<&Loop>, rounds: &BTreeSet<u64>) -> bool {
-    let Some(outer) = outer else {
-        return false;
-    };
-    let round_at = |seq: Seq| {
-        let after = of.starts().partition_point(|start| start.seq < seq);
-        of.starts()
-            .get(after)
-            .map_or(of.round(), |start| start.round)
-    };
-    let begins: Vec<u64> = outer
-        .starts()
-        .iter()
-        .map(|start| round_at(start.seq))
-        .collect();
-    let Some(run) = begins.last().copied() else {
-        return false;
-    };
-    let lengths = begins.windows(2).map(|pair| pair[1] - pair[0]);
-    let longest = lengths.chain(begins.first().copied()).max().unwrap_or(0);
-    rounds.first().is_some_and(|first| *first >= run) && of.round() - run <= longest
 }

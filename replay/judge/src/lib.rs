@@ -13,6 +13,24 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+/// An enumeration whose values have a name in captures and in output for programs.
+macro_rules! kinds {
+    ($(#[$of:meta])* $name:ident { $($(#[$doc:meta])* $kind:ident = $text:literal,)* }) => {
+        $(#[$of])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $name { $($(#[$doc])* $kind,)* }
+
+        impl $name {
+            /// All kinds.
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+
+            /// Its name in captures and in output for programs.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$kind => $text,)* }
+            }
+        }
+    };
+}
 mod cache;
 mod facts;
 mod follow;

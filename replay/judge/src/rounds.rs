@@ -40,7 +40,7 @@ pub(crate) struct Loop {
 pub(crate) struct Start {
     pub round: u64,
     pub seq: Seq,
-    /// How many backwards had begun.
+    /// How many backwards had begun: see [`crate::Follow`].
     pub backwards: u64,
 }
 

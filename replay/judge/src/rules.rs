@@ -5,12 +5,11 @@ mod held;
 
 pub(crate) use held::is_without_object;
 
-use std::collections::BTreeMap;
-
 use gpumem_capture::Level;
+use gpumem_replay::attribution::Owner;
 use gpumem_replay::{Category, Figure};
 
-use crate::facts::{Facts, whole_pages};
+use crate::facts::{Facts, sums, whole_pages};
 use crate::kept::Kept;
 use crate::verdict::{Certainty, Kind, Verdict};
 
@@ -69,6 +68,15 @@ fn verdict(kind: Kind, certainty: Certainty, bytes: u64) -> Verdict {
     }
 }
 
+/// A verdict about blocks of a line, which follows from the events.
+fn of_line<'a>(kind: Kind, of: Figure, line: impl Into<Option<&'a Owner>>) -> Verdict {
+    Verdict {
+        blocks: of.blocks,
+        line: line.into().cloned(),
+        ..verdict(kind, Certainty::Follows, of.bytes)
+    }
+}
+
 /// Free memory on the card and in the part of the pool that the request can use.
 pub(crate) fn usable(facts: &Facts) -> Option<u64> {
     let cached = match &facts.cache {
@@ -123,13 +131,14 @@ fn outside(facts: &Facts) -> Option<Verdict> {
     if facts.level != Level::TENSOR {
         return None;
     }
-    let sum: u64 = facts.outside.iter().map(|of| of.figure.bytes).sum();
     let most = facts.outside.first()?;
-    (sum >= facts.tensors.max(1 << 20) && notable(sum, facts.card.mine, NOTABLE)).then(|| Verdict {
+    let figure = Figure {
+        bytes: facts.outside.iter().map(|of| of.figure.bytes).sum(),
         blocks: most.figure.blocks,
-        line: Some(most.owner.clone()),
-        ..verdict(Kind::OtherLibrary, Certainty::Follows, sum)
-    })
+    };
+    let counts = figure.bytes >= facts.tensors.max(1 << 20)
+        && notable(figure.bytes, facts.card.mine, NOTABLE);
+    counts.then(|| of_line(Kind::OtherLibrary, figure, &most.owner))
 }
 
 fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
@@ -153,23 +162,16 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
             most < longer.figure.bytes
         })
     {
-        return Some(Verdict {
-            blocks: longer.figure.blocks,
-            line: Some(longer.owner.clone()),
-            ..verdict(Kind::Lengthened, Certainty::Follows, longer.figure.bytes)
-        });
+        return Some(of_line(Kind::Lengthened, longer.figure, &longer.owner));
     }
     let (at, kept) = (at?, kept?);
     let (kind, certainty) = kind_of(facts, kept);
+    let last = kept.last.as_ref().filter(|_| kind == Kind::KeptGraphs);
+    let line = last.or(kept.lines.first()).map(|line| &line.owner);
     let verdict = Verdict {
-        blocks: kept.figure.blocks,
-        line: Some(kept)
-            .filter(|_| kind == Kind::KeptGraphs)
-            .and_then(|kept| kept.last.as_ref())
-            .or(kept.lines.first())
-            .map(|line| line.owner.clone()),
+        certainty,
         of_loop: Some(at),
-        ..verdict(kind, certainty, kept.figure.bytes)
+        ..of_line(kind, kept.figure, line)
     };
     Some(held::of_rounds(facts, kept, verdict))
 }
@@ -202,9 +204,9 @@ fn strongest(facts: &Facts) -> Option<usize> {
             || (in_container && notable(kept.figure.bytes, facts.live, LEFT))
     };
     let is_bound_again = |kept: &Kept| kept.is_until_request && !held::is_in_container(facts, kept);
-    // A backward that runs uses the graph of these rounds.
-    let is_in_use =
-        |kept: &Kept| facts.request.in_backward && kept.with_backward == 0 && !kept.of_models;
+    // A backward that runs uses the graph of these rounds, unless it makes one itself: with gradients on.
+    let consumes = facts.request.in_backward && facts.request.stacks.purpose.is_no_grad();
+    let is_in_use = |kept: &Kept| consumes && kept.with_backward == 0 && !kept.of_models;
     let large = |kept: &Kept| {
         let may = !kept.is_reset && !is_in_use(kept) && !is_bound_again(kept);
         may && is_cause(kept) && !held::is_being_built(facts, kept)
@@ -230,6 +232,10 @@ fn kind_of(facts: &Facts, kept: &Kept) -> (Kind, Certainty) {
     if !kept.is_growth {
         return (Kind::PreviousRound, Certainty::Follows);
     }
+    let most_ran_it = 2 * kept.with_backward > kept.of;
+    if kept.is_of_second_order && !most_ran_it {
+        return (Kind::Waiting, Certainty::Likely);
+    }
     if !kept.is_graph || kept.is_no_grad {
         // With gradients on and no backward in these rounds, one graph over all of them may hold the tensors.
         let mut parts = facts.parts.iter();
@@ -241,7 +247,7 @@ fn kind_of(facts: &Facts, kept: &Kept) -> (Kind, Certainty) {
             false => (Kind::KeptTensors, Certainty::Follows),
         };
     }
-    if 2 * kept.with_backward > kept.of {
+    if most_ran_it {
         return (Kind::KeptGraphs, Certainty::Likely);
     }
     let kind = match (kept.was_consumed, kept.was_used) {
@@ -285,15 +291,11 @@ fn unusable(facts: &Facts) -> Option<Verdict> {
         let in_pieces = cache.usable.largest <= cache.usable.bytes / 2;
         let is_short = cache.usable.largest < facts.request.bytes;
         let fragmented = is_short && in_pieces && has(cache.usable.bytes);
-        return match (fragmented, shown_by_replay(facts)) {
-            (true, true) => Some(verdict(
-                Kind::Fragmentation,
-                Certainty::Proven,
-                cache.usable.bytes,
-            )),
-            (true, false) => follows(Kind::Fragmentation, cache.usable.bytes),
-            (false, _) => None,
+        let certainty = match shown_by_replay(facts) {
+            true => Certainty::Proven,
+            false => Certainty::Follows,
         };
+        return fragmented.then(|| verdict(Kind::Fragmentation, certainty, cache.usable.bytes));
     }
     None
 }
@@ -308,11 +310,8 @@ fn shown_by_replay(facts: &Facts) -> bool {
 fn large_request(facts: &Facts) -> Option<Verdict> {
     let request = &facts.request;
     if request.is_workspace && notable(request.bytes, facts.live, NOTABLE) {
-        return Some(Verdict {
-            blocks: 1,
-            line: Some(request.owner.clone()),
-            ..verdict(Kind::Workspaces, Certainty::Follows, request.bytes)
-        });
+        let of = Figure::block(request.bytes);
+        return Some(of_line(Kind::Workspaces, of, &request.owner));
     }
     let is_large = match request.largest_before {
         Some(before) if request.allocations_before >= 3 => request.bytes / TIMES >= before,
@@ -330,21 +329,16 @@ fn large_request(facts: &Facts) -> Option<Verdict> {
 fn larger(facts: &Facts) -> Option<Verdict> {
     let larger = facts.larger.as_ref()?;
     let is_large = larger.allocations >= 4 && larger.bytes / TIMES >= larger.before;
-    (is_large && notable(larger.bytes, facts.live, LEFT)).then(|| Verdict {
-        blocks: 1,
-        line: Some(larger.owner.clone()),
-        ..verdict(Kind::LargeRequest, Certainty::Follows, larger.bytes)
-    })
+    let of = Figure::block(larger.bytes);
+    (is_large && notable(of.bytes, facts.live, LEFT))
+        .then(|| of_line(Kind::LargeRequest, of, &larger.owner))
 }
 
 /// Lines that earlier rounds did not have.
 fn new(facts: &Facts) -> Option<Verdict> {
     let new = facts.new.as_ref()?;
-    notable(new.figure.bytes, facts.live, NOTABLE).then(|| Verdict {
-        blocks: new.figure.blocks,
-        line: new.lines.first().map(|(owner, ..)| owner.clone()),
-        ..verdict(Kind::New, Certainty::Follows, new.figure.bytes)
-    })
+    let line = new.lines.first().map(|(owner, ..)| owner);
+    notable(new.figure.bytes, facts.live, NOTABLE).then(|| of_line(Kind::New, new.figure, line))
 }
 
 /// Tensors of the request's size are most of the memory.
@@ -356,51 +350,41 @@ fn alike(facts: &Facts) -> Option<Verdict> {
     let counts = notable(alike.figure.bytes, facts.live, 60)
         && alike.figure.blocks <= 8
         && !notable(activations, facts.live, 50);
-    counts.then(|| Verdict {
-        blocks: alike.figure.blocks,
-        line: alike.lines.first().map(|(owner, _)| owner.clone()),
-        ..verdict(Kind::Alike, Certainty::Follows, alike.figure.bytes)
-    })
+    let line = alike.lines.first().map(|(owner, _)| owner);
+    counts.then(|| of_line(Kind::Alike, alike.figure, line))
 }
 
 /// The largest part of the live memory.
 fn largest(facts: &Facts) -> Option<Verdict> {
-    let mut parts: BTreeMap<Category, Figure> = BTreeMap::new();
-    for part in &facts.parts {
-        *parts.entry(part.category).or_default() += part.figure;
-    }
-    let most = parts.iter().max_by_key(|(_, figure)| figure.bytes);
-    let (most, _) = most?;
+    let parts = sums(facts.parts.iter().map(|part| (part.category, part.figure)));
+    let most = parts.first()?.0;
     let asked = facts.request.stacks.purpose.phase() == gpumem_replay::ThreadPhase::Optimizer;
     let category = match asked && facts.steps == 0 {
         true => Category::OptimizerState,
-        false => *most,
+        false => most,
     };
-    let state = parts
-        .get(&Category::OptimizerState)
-        .map_or(0, |of| of.bytes);
+    let of_category = |category: Category| {
+        let figure = parts.iter().find(|(of, _)| *of == category);
+        figure.map_or(Figure::default(), |(_, figure)| *figure)
+    };
+    let state = of_category(Category::OptimizerState).bytes;
     if let Some(verdict) = held::copies(facts, state) {
         return Some(verdict);
     }
-    let (kind, category) = match category {
-        Category::OptimizerState => (Kind::OptimizerState, category),
-        Category::Workspace => (Kind::Workspaces, category),
-        Category::Activation => (Kind::Activations, category),
-        Category::Parameter => (Kind::Model, category),
-        _ => (Kind::Largest, category),
+    let kind = match category {
+        Category::OptimizerState => Kind::OptimizerState,
+        Category::Workspace => Kind::Workspaces,
+        Category::Activation => Kind::Activations,
+        Category::Parameter => Kind::Model,
+        _ => return Some(largest_line(facts)),
     };
     let line = facts.parts.iter().find(|part| part.category == category);
-    let figure = parts.get(&category).copied().unwrap_or_default();
+    let figure = of_category(category);
     // One large tensor in a forward may also be a value that no backward needs.
-    let is_single = kind == Kind::Activations && figure.blocks <= FEW;
-    if kind == Kind::Largest || is_single {
+    if kind == Kind::Activations && figure.blocks <= FEW {
         return Some(largest_line(facts));
     }
-    let verdict = Verdict {
-        blocks: figure.blocks,
-        line: line.map(|part| part.owner.clone()),
-        ..verdict(kind, Certainty::Follows, figure.bytes)
-    };
+    let verdict = of_line(kind, figure, line.map(|part| &part.owner));
     Some(match kind {
         Kind::Activations => held::activations(facts, verdict),
         Kind::Model => held::models(facts, verdict),
@@ -410,23 +394,11 @@ fn largest(facts: &Facts) -> Option<Verdict> {
 
 /// The line with most memory, in all categories.
 fn largest_line(facts: &Facts) -> Verdict {
-    let mut lines = BTreeMap::new();
-    for part in &facts.parts {
-        *lines.entry(&part.owner).or_insert_with(Figure::default) += part.figure;
-    }
-    let most = lines.into_iter().max_by_key(|(_, figure)| figure.bytes);
-    let (owner, figure) = match most {
-        Some((owner, figure)) => (Some(owner.clone()), figure),
-        None => (None, Figure::default()),
-    };
-    let kind = match owner.is_some() && figure.bytes > 0 {
-        true => Kind::Largest,
-        false => Kind::Unknown,
-    };
-    Verdict {
-        blocks: figure.blocks,
-        line: owner,
-        ..verdict(kind, Certainty::Follows, figure.bytes)
+    let lines = sums(facts.parts.iter().map(|part| (&part.owner, part.figure)));
+    let most = lines.into_iter().next();
+    match most.filter(|(_, figure)| figure.bytes > 0) {
+        Some((owner, figure)) => of_line(Kind::Largest, figure, owner),
+        None => verdict(Kind::Unknown, Certainty::Follows, 0),
     }
 }
 

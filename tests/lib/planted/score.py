@@ -28,10 +28,12 @@ from typing import Optional
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
+import calls  # noqa: E402, F401
 import correct  # noqa: E402, F401
 import forks  # noqa: E402
 import graphs  # noqa: E402, F401
 import harness  # noqa: E402
+import second_order  # noqa: E402, F401
 import sizes  # noqa: E402, F401
 import tensors  # noqa: E402, F401
 from program import KINDS, ROUND, Program, make  # noqa: E402
@@ -41,10 +43,11 @@ ROOMY = 64 << 30
 # What an advice names, in words.
 ACTIONS = {
     "detach": r"\.detach\(\)|\.item\(\)", "no_grad": r"no_grad", "backward": r"call backward\(\)",
-    "drop": r"drop the|keep fewer|\bdel\b|free the|delete|emptying", "host": r"\.cpu\(\)|on the host", "clone": r"\.clone\(\)",
+    "drop": r"drop (the|each)|keep fewer|\bdel\b|free the|delete|emptying", "host": r"\.cpu\(\)|on the host", "clone": r"\.clone\(\)",
     "limit": r"limit its length", "batch": r"smaller batch|size of a batch|in parts|compute it in|allocate less", "dtype": r"smaller data type",
     "optimizer": r"less state", "foreach": r"foreach=False", "expandable": r"expandable_segments", "order": r"freed together", "cache_clear": r"cache_clear|maxsize",
     "except": r"except block|clear_frames|text of the exception", "cycle": r"break the cycle|gc\.collect|weakref",
+    "fewer": r"fewer rounds", "calls": r"fewer of these calls", "queue": r"a maxsize, so",
     "request": r"check the (requested )?(size|shape)", "others": r"another GPU", "fraction": r"memory_fraction", "autocast": r"autocast",
 }  # fmt: skip
 SCORES = ("right", "partly", "silent", "misleading")

@@ -1,10 +1,11 @@
 """Functions, and what is like them."""
 
 import asyncio
+import concurrent.futures
 import functools
 import os
 
-from planted import PYTHON, case, tensor
+from planted import PYTHON, Thing, case, tensor
 
 FILE = os.path.basename(__file__)
 
@@ -82,18 +83,66 @@ def caches(check):
         return tensor()
 
     @functools.lru_cache(8)
-    def bounded(key):
-        return tensor(2)
+    def bounded(key, other=None):
+        return {"result": tensor(2)}
 
-    unbounded(1), unbounded("a"), bounded("b")
-    holder = [unbounded, bounded]
-    del unbounded, bounded
+    @functools.lru_cache
+    def state():
+        return Thing(kept=[])
+
+    unbounded(1), unbounded("a"), bounded("b"), bounded(2, other=1)
+    state().kept.extend([tensor(8), tensor(8)])
+    holder = [unbounded, bounded, state]
+    del unbounded, bounded, state
     check.find()
-    check.kept("holder[0][1]")
-    check.kept("holder[0]['a']")
-    [found] = [found for found in check.found.holders if found.bytes == 2]
-    assert found.text in ("holder[1]['b']", "holder[1][…]") and found.frees == 2, found
+    check.kept("cache of holder[0](), 2 results", size=2, blocks=2)
+    check.kept("cache of holder[1]()['result'], 2 results", size=4, blocks=2)
+    check.kept("cache of holder[2]().kept[0…1], 1 result", size=16, blocks=2)
     holder[0].cache_clear()
+    holder[2].cache_clear()
+    check.freed(18)
+
+
+@case
+def arguments_of_caches(check):
+    """An object without a value of its own is an argument, as a method's object is."""
+    global holder
+
+    @functools.lru_cache(8)
+    def bounded(thing, number):
+        return number
+
+    @functools.lru_cache(None)
+    def unbounded(thing, number):
+        return number
+
+    bounded(Thing(kept=tensor()), 1)
+    unbounded(Thing(other=tensor(2)), 1)
+    holder = [bounded, unbounded]
+    del bounded, unbounded
+    check.find()
+    check.kept("cache of holder[0]() → arguments[0].kept, 1 result")
+    check.kept("cache of holder[1]() → arguments[0].other, 1 result", size=2)
+    holder[0].cache_clear()
+    check.freed(1)
+
+
+@case
+def cached_properties(check):
+    global holder
+
+    class Sample:
+        @functools.cached_property
+        def mask(self):
+            return tensor()
+
+    class Derived(Sample):
+        pass
+
+    holder = [Sample(), Derived()]
+    [of.mask for of in holder]
+    check.of_global("holder[0…1].mask, cached property", size=2, blocks=2)
+    holder[:] = []
     check.freed(2)
 
 
@@ -254,6 +303,63 @@ def tasks(check):
     [found] = check.found.holders
     name = "tasks.wait" if PYTHON >= (3, 11) else "wait"
     line = wait.__code__.co_firstlineno + 1
-    assert found.text == "task → Task → coroutine %s (%s:%d) value" % (name, FILE, line), found
+    assert found.text == "task → coroutine %s (%s:%d) value" % (name, FILE, line), found
     assert found.place.startswith("local of %s (" % ("tasks.main" if PYTHON >= (3, 11) else "main")), found
     check.freed(1)
+
+
+@case
+def results_of_tasks(check):
+    """Also of a class that Python code defines, and of futures."""
+    global holder
+
+    async def work():
+        return tensor()
+
+    async def main():
+        global holder
+        holder = [asyncio.ensure_future(work()) for _ in range(3)]
+        await asyncio.wait(holder)
+
+    asyncio.run(main())
+    future = concurrent.futures.Future()
+    future.set_result({"value": tensor(8)})
+    holder.append(future)
+    del future
+    check.find()
+    check.kept("holder[0…2].result()", size=3, blocks=3)
+    check.kept("holder[3].result()['value']", size=8)
+    holder = None
+    check.freed(11)
+
+
+@case
+def calls_that_wait(check):
+    """An event loop has them: the variables of several are those of one function, and those of a caller come first."""
+
+    async def handle(event):
+        logits = tensor()
+        await event.wait()
+        print(logits)
+
+    async def serve(event):
+        kept = [tensor(8), tensor(8)]
+        await asyncio.wait([asyncio.ensure_future(handle(event)) for _ in range(3)])
+        print(kept)
+
+    async def main():
+        event = asyncio.Event()
+        asyncio.get_running_loop().call_soon(walk)
+        asyncio.get_running_loop().call_later(0, event.set)
+        await serve(event)
+
+    def walk():
+        # The first round of the loop starts the calls.
+        asyncio.get_running_loop().call_soon(check.find)
+
+    asyncio.run(main())
+    function = "calls_that_wait.%s" if PYTHON >= (3, 11) else "%s"
+    places = {name: (function % name, FILE, of.__code__.co_firstlineno + 2) for name, of in (("handle", handle), ("serve", serve))}
+    check.kept("logits", "local of 3 suspended calls of %s (%s:%d)" % places["handle"], size=3, blocks=3, frees=-1)
+    check.kept("kept[0…1]", "local of suspended %s (%s:%d)" % places["serve"], size=16, blocks=2)
+    check.freed(19)

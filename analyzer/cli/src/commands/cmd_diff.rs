@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use gpumem_analyzer::envelope::{Body, Capture, Captures, Heads, View};
 use gpumem_analyzer::names::short_command;
-use gpumem_analyzer::render::{caveats, diff_text, pools_text};
+use gpumem_analyzer::render::{caveats, diff_text, holders_diff_text, pools_text};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Diff, Lines, MatchKey, PoolDiff};
+use gpumem_analyzer::views::{Diff, HoldersDiff, Lines, MatchKey, PoolDiff};
 use gpumem_capture::DeviceOrdinal;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -63,6 +63,8 @@ pub struct Report<'a> {
     diff: &'a Diff,
     /// PyTorch's pool on each GPU, in both captures.
     pools: &'a [PoolDiff],
+    /// Who keeps the tensors of each GPU of which both captures have a failure or a peak whose holders were recorded.
+    holders: &'a [HoldersDiff],
 }
 
 impl View for Report<'_> {
@@ -99,6 +101,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let diff = Diff::of((lines_before, names[0]), (lines_after, names[1]), key);
     let only = from.part.device.map(DeviceOrdinal);
     let pools = PoolDiff::all(&before.replay, &after.replay, only);
+    let holders = HoldersDiff::all(&before.replay, &after.replay, only);
     match args.format {
         Format::Json => {
             output.notes.caveats(&before);
@@ -113,6 +116,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                     level: level.to_string(),
                     diff: &diff,
                     pools: &pools,
+                    holders: &holders,
                 },
             )?;
         }
@@ -128,6 +132,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             devices.dedup();
             text.push('\n');
             text.push_str(&pools_text(&pools, output.terminal));
+            text.push_str(&holders_diff_text(&holders, output.terminal));
             let title = format!("Lines that differ ({level} level)");
             text.push_str(&diff_text(
                 &diff,

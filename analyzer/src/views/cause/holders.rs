@@ -67,11 +67,18 @@ impl Holder {
     pub fn name(&self) -> String {
         match self.kind {
             "object" if !self.own => format!("values of {}", self.text),
-            "graph" => format!("graph of {}", self.text),
-            "parameters" => format!("{}: parameters, buffers", self.text),
-            "gradients" => format!("{}: gradients", self.text),
-            _ => self.text.clone(),
+            kind => holder_name(kind, &self.text),
         }
+    }
+}
+
+/// What keeps tensors, in words.
+pub fn holder_name(kind: &str, text: &str) -> String {
+    match kind {
+        "graph" => format!("graph of {text}"),
+        "parameters" => format!("{text}: parameters, buffers"),
+        "gradients" => format!("{text}: gradients"),
+        _ => text.to_owned(),
     }
 }
 
@@ -104,6 +111,7 @@ impl Holders {
     }
 }
 
-fn holder_kinds() -> Vec<&'static str> {
+/// The names of all kinds.
+pub(in crate::views) fn holder_kinds() -> Vec<&'static str> {
     HolderKind::ALL.iter().map(|kind| kind.name()).collect()
 }

@@ -18,7 +18,8 @@ use crate::names::Names;
 use crate::replay::{At, Effect, OutOfMemory, Replay};
 use crate::session::{Error, Session};
 
-pub use holders::{Holder, Holders, PeakHolders};
+pub(in crate::views) use holders::holder_kinds;
+pub use holders::{Holder, Holders, PeakHolders, holder_name};
 pub use replays::{NotReplays, ReplaysOfRun};
 
 pub use gpumem_judge::{Certainty, Kind as CauseKind};

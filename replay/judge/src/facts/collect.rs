@@ -48,14 +48,13 @@ pub(super) fn request(replay: &Replay, follow: &Follow, path: &Path) -> Request 
     let event = &failure.event;
     let stacks = failure.span_context.stacks;
     let histories = |is_same: &dyn Fn(StackKey) -> bool| {
-        let keys = (0..follow.keys.len() as u32).map(KeyId);
-        let same = keys.filter(|key| is_same(replay.stacks(*key)));
-        let (mut largest, mut allocations) = (None, 0);
-        for of in same.map(|key| follow.keys[key.0 as usize]) {
-            largest = largest.max(Some(of.largest));
-            allocations += of.allocations;
-        }
-        (largest, allocations)
+        let same = || {
+            follow
+                .histories()
+                .filter(|(key, _)| is_same(replay.stacks(*key)))
+        };
+        let largest = same().map(|(_, of)| of.largest).max();
+        (largest, same().map(|(_, of)| of.allocations).sum::<u64>())
     };
     // The native stack of a failure is another one: it ends where the framework reports it.
     let is_same = |of: StackKey| stacks.py != StackId::NONE && of.py == stacks.py;
@@ -82,35 +81,32 @@ pub(super) fn request(replay: &Replay, follow: &Follow, path: &Path) -> Request 
     }
 }
 
-/// Live memory by stack.
-pub(super) fn by_stack(live: &[Live]) -> BTreeMap<KeyId, Figure> {
-    let mut by_stack: BTreeMap<KeyId, Figure> = BTreeMap::new();
-    for Live { block, .. } in live {
-        *by_stack.entry(block.key).or_default() += Figure::block(block.bytes);
-    }
-    by_stack
+/// The figures by what they are of, the largest first.
+pub(crate) fn sums<K: Ord>(all: impl Iterator<Item = (K, Figure)>) -> Vec<(K, Figure)> {
+    let mut sums: BTreeMap<K, Figure> = BTreeMap::new();
+    all.for_each(|(of, figure)| *sums.entry(of).or_default() += figure);
+    let mut sums: Vec<(K, Figure)> = sums.into_iter().collect();
+    sums.sort_by_key(|(_, figure)| Reverse((figure.bytes, figure.blocks)));
+    sums
 }
 
-pub(super) fn parts(
-    replay: &Replay,
-    follow: &Follow,
-    by_stack: &BTreeMap<KeyId, Figure>,
-) -> Vec<Part> {
-    let mut parts: BTreeMap<(Owner, Category), Part> = BTreeMap::new();
-    for (key, figure) in by_stack {
+/// Live memory by stack.
+pub(super) fn by_stack(live: &[Live]) -> Vec<(KeyId, Figure)> {
+    sums(live.iter().map(|of| (of.block.key, of.figure())))
+}
+
+pub(super) fn parts(replay: &Replay, follow: &Follow, by_stack: &[(KeyId, Figure)]) -> Vec<Part> {
+    let parts = by_stack.iter().map(|(key, figure)| {
         let stacks = replay.stacks(*key);
         let owner = line_of(replay, stacks, follow.level);
-        let category = stacks.purpose.category();
-        let part = parts.entry((owner.clone(), category)).or_insert(Part {
-            owner,
-            category,
-            figure: Figure::default(),
-        });
-        part.figure += *figure;
-    }
-    let mut parts: Vec<Part> = parts.into_values().collect();
-    parts.sort_by_key(|part| Reverse((part.figure.bytes, part.figure.blocks)));
-    parts
+        ((owner, stacks.purpose.category()), *figure)
+    });
+    let part = |((owner, category), figure)| Part {
+        owner,
+        category,
+        figure,
+    };
+    sums(parts).into_iter().map(part).collect()
 }
 
 /// The line with most of the live memory, if one has.
@@ -118,14 +114,11 @@ pub(super) fn most(
     replay: &Replay,
     follow: &Follow,
     parts: &[Part],
-    by_stack: &BTreeMap<KeyId, Figure>,
+    by_stack: &[(KeyId, Figure)],
 ) -> Option<Most> {
-    let mut lines: BTreeMap<&Owner, Figure> = BTreeMap::new();
-    for part in parts {
-        *lines.entry(&part.owner).or_default() += part.figure;
-    }
     let whole = parts.iter().map(|part| part.figure.bytes).sum();
-    let (owner, figure) = lines.into_iter().max_by_key(|(_, of)| of.bytes)?;
+    let lines = sums(parts.iter().map(|part| (&part.owner, part.figure)));
+    let (owner, figure) = lines.into_iter().next()?;
     let line = owner
         .line()
         .filter(|_| Split::is_due(figure.bytes, whole))?;
@@ -151,43 +144,33 @@ pub(super) fn outside(replay: &Replay, follow: &Follow) -> Vec<Outside> {
         .collect();
     starts.sort_unstable();
     let row = replay.levels.get(&(device, Level::DRIVER));
-    let mut all: BTreeMap<(Owner, Option<String>), Figure> = BTreeMap::new();
-    for (address, block) in row.into_iter().flat_map(|row| row.live_blocks()) {
+    let blocks = row.into_iter().flat_map(|row| row.live_blocks());
+    let all = blocks.filter_map(|(address, block)| {
         let stacks = replay.stacks(block.key);
         let library = library(&replay.names, stacks, Level::DRIVER);
         let first = starts.partition_point(|start| *start < address);
         let end = address.saturating_add(block.bytes);
         let has_tensor = starts.get(first).is_some_and(|start| *start < end);
-        if has_tensor
-            || library.as_deref() == Some(PYTORCH_ALLOCATOR)
-            || Backing::of(block.flags) == Backing::Unknown
-        {
-            continue;
-        }
-        let owner = line_of(replay, stacks, Level::DRIVER);
-        *all.entry((owner, library)).or_default() += Figure::block(block.bytes);
-    }
-    let mut all: Vec<Outside> = all
-        .into_iter()
-        .map(|((owner, library), figure)| Outside {
-            owner,
-            library,
-            figure,
-        })
-        .collect();
-    all.sort_by_key(|of| Reverse(of.figure.bytes));
-    all
+        let is_outside = !has_tensor
+            && library.as_deref() != Some(PYTORCH_ALLOCATOR)
+            && Backing::of(block.flags) != Backing::Unknown;
+        let owner = || line_of(replay, stacks, Level::DRIVER);
+        is_outside.then(|| ((owner(), library), Figure::block(block.bytes)))
+    });
+    let outside = |((owner, library), figure)| Outside {
+        owner,
+        library,
+        figure,
+    };
+    sums(all).into_iter().map(outside).collect()
 }
 
 /// How many rises in a row show a tensor that becomes longer.
 const RISES: u64 = 2;
 
 pub(super) fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<Longer> {
-    let mut by_key: BTreeMap<KeyId, Figure> = BTreeMap::new();
-    for Live { block, .. } in live {
-        let key = replay.key_of_all_categories(block.key);
-        *by_key.entry(key).or_default() += Figure::block(block.bytes);
-    }
+    let key_of = |of: &Live| replay.key_of_all_categories(of.block.key);
+    let by_key = sums(live.iter().map(|of| (key_of(of), of.figure())));
     // Each layer of a network has separate stacks.
     let mut lines: BTreeMap<Owner, Longer> = BTreeMap::new();
     for (key, figure) in by_key {
@@ -259,27 +242,20 @@ pub(super) fn alike(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<A
     }
     // A block may be larger than its request by rounding.
     let is = |size: u64, of: u64| size >= of && size - of <= of / 64;
-    let mut lines: BTreeMap<Owner, Figure> = BTreeMap::new();
-    let mut figure = Figure::default();
-    for Live {
-        block, category, ..
-    } in live
-    {
-        let fits = is(block.bytes, bytes) || is(block.bytes, bytes / 2);
-        if !fits
-            || matches!(
-                category,
-                Category::Parameter | Category::OptimizerState | Category::Gradient
-            )
-        {
-            continue;
-        }
-        let owner = line_of(replay, replay.stacks(block.key), follow.level);
-        *lines.entry(owner).or_default() += Figure::block(block.bytes);
-        figure += Figure::block(block.bytes);
-    }
-    let mut lines: Vec<(Owner, Figure)> = lines.into_iter().collect();
-    lines.sort_by_key(|(_, figure)| Reverse(figure.bytes));
+    let counts = |of: &&Live| {
+        let is_model = matches!(
+            of.category,
+            Category::Parameter | Category::OptimizerState | Category::Gradient
+        );
+        !is_model && (is(of.block.bytes, bytes) || is(of.block.bytes, bytes / 2))
+    };
+    let owner = |of: &Live| line_of(replay, replay.stacks(of.block.key), follow.level);
+    let lines = sums(
+        live.iter()
+            .filter(counts)
+            .map(|of| (owner(of), of.figure())),
+    );
+    let figure: Figure = lines.iter().map(|(_, figure)| *figure).sum();
     (figure.blocks >= ALIKE).then_some(Alike {
         bytes,
         figure,
@@ -299,35 +275,22 @@ pub(super) fn new(replay: &Replay, follow: &Follow, path: &Path, live: &[Live]) 
         .iter()
         .find(|start| start.round + 1 >= innermost.round())?
         .seq;
-    let mut lines: BTreeMap<(Owner, Category), Figure> = BTreeMap::new();
-    let mut figure = Figure::default();
     let path = |key: KeyId| follow.rounds.known_path(replay.stacks(key).py);
     // A line that ran before with another module is not new.
-    let all = (0..follow.keys.len() as u32).map(KeyId);
-    let older = all.filter(|key| {
-        let of = follow.keys[key.0 as usize];
-        of.allocations > 0 && of.first < since
-    });
-    let older: FxHashSet<&Path> = older.filter_map(path).collect();
-    for Live {
-        block, category, ..
-    } in live
-    {
+    let older = follow.histories().filter(|(_, of)| of.first < since);
+    let older: FxHashSet<&Path> = older.filter_map(|(key, _)| path(key)).collect();
+    let counts = |of: &&Live| {
         // Optimizer state is allocated once, by lines that ran before for other parameters.
-        let is_state = *category == Category::OptimizerState;
-        let is_new = || path(block.key).is_none_or(|path| !older.contains(path));
-        if block.seq < since || !(is_state || is_new()) {
-            continue;
-        }
-        let owner = line_of(replay, replay.stacks(block.key), follow.level);
-        *lines.entry((owner, *category)).or_default() += Figure::block(block.bytes);
-        figure += Figure::block(block.bytes);
-    }
-    let mut lines: Vec<_> = lines
-        .into_iter()
-        .map(|((owner, category), figure)| (owner, category, figure))
+        let is_new = || path(of.block.key).is_none_or(|path| !older.contains(path));
+        of.block.seq >= since && (of.category == Category::OptimizerState || is_new())
+    };
+    let owner = |of: &Live| line_of(replay, replay.stacks(of.block.key), follow.level);
+    let of_line = |of: &Live| ((owner(of), of.category), of.figure());
+    let lines = sums(live.iter().filter(counts).map(of_line)).into_iter();
+    let lines: Vec<_> = lines
+        .map(|((owner, category), of)| (owner, category, of))
         .collect();
-    lines.sort_by_key(|(_, _, figure)| Reverse(figure.bytes));
+    let figure: Figure = lines.iter().map(|(_, _, figure)| *figure).sum();
     (figure.bytes > 0).then_some(New {
         round: innermost.round(),
         figure,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpumem_replay::Figure;
 use gpumem_replay::attribution::Owner;
 
-use super::{NOTABLE, notable, verdict};
+use super::{NOTABLE, notable, of_line};
 use crate::facts::Facts;
 use crate::holders::{Holder, HolderKind, Holders};
 use crate::kept::Kept;
@@ -27,16 +27,17 @@ pub(super) fn leftover(facts: &Facts) -> Option<Verdict> {
         // Without it, the request would have fitted.
         let would_do = figure.bytes >= missing && notable(figure.bytes, facts.live, 10);
         (would_do || notable(figure.bytes, facts.live, NOTABLE)).then(|| Verdict {
-            line: line_of(facts, holders, |at| {
-                holders.all.get(at).is_some_and(|holder| holder.kind == of)
+            line: line_of(facts, |at| {
+                holders.all.get(at).is_some_and(|it| it.kind == of)
             }),
-            ..proven(kind, figure, holder)
+            ..proven(kind, figure, vec![holder])
         })
     })
 }
 
 /// The line that allocated most of what some holders have.
-fn line_of(facts: &Facts, holders: &Holders, is_one: impl Fn(usize) -> bool) -> Option<Owner> {
+fn line_of(facts: &Facts, is_one: impl Fn(usize) -> bool) -> Option<Owner> {
+    let holders = facts.holders.as_ref()?;
     let mut lines: BTreeMap<usize, u64> = BTreeMap::new();
     for of in &facts.largest {
         if holders
@@ -51,11 +52,11 @@ fn line_of(facts: &Facts, holders: &Holders, is_one: impl Fn(usize) -> bool) -> 
     facts.parts.get(part).map(|part| part.owner.clone())
 }
 
-fn proven(kind: Kind, figure: Figure, holder: usize) -> Verdict {
+fn proven(kind: Kind, figure: Figure, holders: Vec<usize>) -> Verdict {
     Verdict {
-        blocks: figure.blocks,
-        holders: vec![holder],
-        ..verdict(kind, Certainty::Proven, figure.bytes)
+        certainty: Certainty::Proven,
+        holders,
+        ..of_line(kind, figure, None)
     }
 }
 
@@ -100,7 +101,6 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
 /// One object keeps a large part: a list, a dictionary, or while a forward runs the graph of one that has ended. Parameters
 /// and the state of an optimizer are not such objects.
 pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
-    let holders = facts.holders.as_ref()?;
     let counts = |holder: &Holder| {
         let of_ended_forward =
             || facts.request.in_forward && !facts.request.in_backward && !holder.is_in_forward();
@@ -115,34 +115,41 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
             _ => false,
         }
     };
-    let all = || holders.all.iter().enumerate();
-    let figure = |of: &Holder| Figure {
-        bytes: of.bytes,
-        blocks: of.blocks,
-    };
+    let all = || facts.all_holders().iter().enumerate();
     let one = all()
         .filter(|(_, holder)| counts(holder))
-        .max_by_key(|(_, of)| of.bytes)
-        .map(|(at, of)| (vec![at], figure(of)));
+        .max_by_key(|(_, of)| of.bytes);
+    let one = one.map(|(at, holder)| {
+        // The variables of calls that run at the same time are one.
+        let is_same =
+            |of: &Holder| of.is_of_calls() && (of.kind, &of.place) == (holder.kind, &holder.place);
+        let same = all().filter(|(other, of)| *other == at || is_same(of));
+        same.collect::<Vec<_>>()
+    });
     // All that is below one variable, in nested dictionaries.
-    let mut variables: BTreeMap<(&str, &str), (Vec<usize>, Figure)> = BTreeMap::new();
-    let is_object = |of: &Holder| of.kind == HolderKind::Object && of.is_own;
-    for (at, of) in all().filter(|(_, of)| is_object(of) && !of.is_of_calls()) {
+    let mut variables: BTreeMap<(&str, &str), Vec<(usize, &Holder)>> = BTreeMap::new();
+    let is_object = |of: &Holder| of.kind == HolderKind::Object && of.is_own && !of.is_of_calls();
+    for (at, of) in all().filter(|(_, of)| is_object(of)) {
         if let Some(name) = of.variable() {
-            let (parts, sum) = variables.entry((name, &of.place)).or_default();
-            parts.push(at);
-            *sum += figure(of);
+            variables
+                .entry((name, &of.place))
+                .or_default()
+                .push((at, of));
         }
     }
-    let whole = variables.into_values().max_by_key(|(_, of)| of.bytes);
-    let whole = whole.filter(|(parts, _)| parts.len() > 1);
-    let much = |of: &(Vec<usize>, Figure)| notable(of.1.bytes, facts.live, MUCH);
-    let (parts, figure) = one.filter(much).or(whole.filter(much))?;
-    let first = *parts.first()?;
-    Some(Verdict {
-        line: line_of(facts, holders, |of| parts.contains(&of)),
-        holders: parts,
-        ..proven(Kind::Held, figure, first)
+    let sum =
+        |parts: &Vec<(usize, &Holder)>| parts.iter().map(|(_, of)| of.figure()).sum::<Figure>();
+    let much = |parts: &Vec<(usize, &Holder)>| notable(sum(parts).bytes, facts.live, MUCH);
+    let whole = variables.into_values().filter(|parts| parts.len() > 1);
+    let whole = whole.max_by_key(|parts| sum(parts).bytes);
+    let found = one.filter(much).or(whole.filter(much));
+    found.map(|parts| {
+        let figure = sum(&parts);
+        let holders: Vec<usize> = parts.into_iter().map(|(at, _)| at).collect();
+        Verdict {
+            line: line_of(facts, |of| holders.contains(&of)),
+            ..proven(Kind::Held, figure, holders)
+        }
     })
 }
 
@@ -155,14 +162,9 @@ pub(crate) fn is_without_object(facts: &Facts, kept: &Kept) -> bool {
 
 /// Activations, if the walk shows on which tensor their graph hangs.
 pub(super) fn activations(facts: &Facts, verdict: Verdict) -> Verdict {
-    let all = facts.holders.iter().flat_map(|holders| &holders.all);
-    let all: Vec<&Holder> = all.collect();
-    let is_own = |at: usize| all.get(at).is_some_and(|holder| holder.is_own);
-    let graph = facts
-        .holders
-        .as_ref()
-        .and_then(|holders| holders.of_kind(HolderKind::Graph));
-    match graph {
+    let is_own = |at: usize| facts.all_holders().get(at).is_some_and(|of| of.is_own);
+    let holders = facts.holders.as_ref();
+    match holders.and_then(|holders| holders.of_kind(HolderKind::Graph)) {
         Some((figure, at)) if figure.bytes >= verdict.bytes / 2 && is_own(at) => Verdict {
             certainty: Certainty::Proven,
             holders: vec![at],
@@ -176,10 +178,14 @@ pub(super) fn activations(facts: &Facts, verdict: Verdict) -> Verdict {
 /// beside a model, less is enough.
 pub(super) fn copies(facts: &Facts, state: u64) -> Option<Verdict> {
     let copied: u64 = facts.copies.iter().map(|of| of.figure.bytes).sum();
-    let verdict = Verdict {
-        line: facts.copies.first().map(|of| of.owner.clone()),
+    let figure = Figure {
+        bytes: copied,
         blocks: facts.copies.iter().map(|of| of.figure.blocks).sum(),
-        ..verdict(Kind::Copies, Certainty::Likely, copied)
+    };
+    let line = facts.copies.first().map(|of| &of.owner);
+    let verdict = Verdict {
+        certainty: Certainty::Likely,
+        ..of_line(Kind::Copies, figure, line)
     };
     let verdict = of_copies(facts, verdict);
     // Two variables are two tensors.
@@ -187,7 +193,7 @@ pub(super) fn copies(facts: &Facts, state: u64) -> Option<Verdict> {
     let mut holders = verdict
         .holders
         .iter()
-        .filter_map(|at| all_of(facts).get(*at));
+        .filter_map(|at| facts.all_holders().get(*at));
     if !verdict.holders.is_empty() && holders.all(is_variable) {
         return None;
     }
@@ -223,24 +229,24 @@ fn of_copies(facts: &Facts, verdict: Verdict) -> Verdict {
 
 /// Whether what a verdict is about are parameters and a container with as much.
 fn has_copy(facts: &Facts, verdict: &Verdict) -> bool {
-    let all = all_of(facts);
+    let all = facts.all_holders();
     let holders = || verdict.holders.iter().filter_map(|at| all.get(*at));
     holders().any(|of| of.kind == HolderKind::Parameters)
-        && holders().any(|of| of.kind == HolderKind::Object && of.text.ends_with(']'))
+        && holders().any(|of| of.kind == HolderKind::Object && of.is_element())
 }
 
 /// Parameters, if the walk shows several models in one container.
 pub(super) fn models(facts: &Facts, verdict: Verdict) -> Verdict {
-    let all = facts.holders.iter().flat_map(|holders| &holders.all);
-    let models = all
-        .enumerate()
-        .filter(|(_, of)| of.kind == HolderKind::Parameters && of.is_own && of.text.ends_with(']'));
+    let all = facts.all_holders().iter().enumerate();
+    let models =
+        all.filter(|(_, of)| of.kind == HolderKind::Parameters && of.is_own && of.is_element());
     let models: Vec<(usize, &Holder)> = models.collect();
     let Some((first, of)) = models.first() else {
         return verdict;
     };
     let is_same = |other: &Holder| (other.name(), &other.place) == (of.name(), &of.place);
-    match models.iter().filter(|(_, other)| is_same(other)).count() > 1 {
+    let count = models.iter().filter(|(_, other)| is_same(other)).count();
+    match count > 1 || of.cached_by().is_some() {
         true => Verdict {
             certainty: Certainty::Proven,
             holders: vec![*first],
@@ -250,15 +256,15 @@ pub(super) fn models(facts: &Facts, verdict: Verdict) -> Verdict {
     }
 }
 
-fn all_of(facts: &Facts) -> &[Holder] {
-    facts.holders.as_ref().map_or(&[], |of| &of.all)
+/// Who keeps most of what earlier rounds hold.
+fn first<'a>(facts: &'a Facts, kept: &Kept) -> Option<&'a Holder> {
+    let all = facts.holders.as_ref()?;
+    all.all.get(*all.of(&kept.blocks).first()?)
 }
 
 /// Whether a container or an attribute of the program has what earlier rounds hold.
 pub(super) fn is_in_container(facts: &Facts, kept: &Kept) -> bool {
-    let holders = facts.holders.as_ref();
-    let first = holders.and_then(|all| all.all.get(*all.of(&kept.blocks).first()?));
-    first.is_some_and(|of| {
+    first(facts, kept).is_some_and(|of| {
         let can = matches!(of.kind, HolderKind::Object | HolderKind::Graph);
         can && of.is_own && !of.is_variable() && !of.is_in_forward()
     })
@@ -267,11 +273,7 @@ pub(super) fn is_in_container(facts: &Facts, kept: &Kept) -> bool {
 /// Whether what earlier rounds hold is in a list that a running call builds, or are variables of calls that run at the same
 /// time: then these are no rounds.
 pub(super) fn is_being_built(facts: &Facts, kept: &Kept) -> bool {
-    let first = facts.holders.as_ref().and_then(|holders| {
-        let at = *holders.of(&kept.blocks).first()?;
-        holders.all.get(at)
-    });
-    first.is_some_and(|holder| {
+    first(facts, kept).is_some_and(|holder| {
         holder.kind == HolderKind::Native && holder.is_container() || holder.is_of_calls()
     })
 }

@@ -75,6 +75,7 @@ fn kept(bytes: u64) -> Kept {
         made_at: None,
         rounds: 4,
         of: 3,
+        each: Some(1),
         is_line: false,
         of_models: false,
         is_growth: true,
@@ -91,6 +92,7 @@ fn kept(bytes: u64) -> Kept {
         is_graph: false,
         was_consumed: false,
         was_used: false,
+        is_of_second_order: false,
         is_no_grad: false,
         is_until_request: false,
         is_reset: false,
@@ -178,6 +180,17 @@ fn graphs_and_results_differ_and_so_do_rounds_with_a_backward() {
     assert_eq!(kind(&of), Kind::NoBackward);
     of.kept[0].was_consumed = true;
     assert_eq!(kind(&of), Kind::Waiting);
+    of.kept[0].was_consumed = false;
+    of.kept[0].is_of_second_order = true;
+    assert_eq!(
+        kind(&of),
+        Kind::Waiting,
+        "a gradient that is to be differentiated"
+    );
+    of.kept[0].with_backward = 3;
+    assert_eq!(kind(&of), Kind::KeptGraphs);
+    of.kept[0].with_backward = 0;
+    of.kept[0].is_of_second_order = false;
     of.kept[0].is_no_grad = true;
     assert_eq!(kind(&of), Kind::KeptTensors);
     of.kept[0].is_growth = false;

@@ -61,7 +61,10 @@ impl Text<'_> {
                 "use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast".into()
             }
             Kind::Model if self.holder().is_some() => {
-                let name = self.holder().map_or("it", |holder| holder.name());
+                if let Some(advice) = self.advice_of_holder() {
+                    return Some(advice);
+                }
+                let name = self.holder_name();
                 format!("keep fewer models of {name} on the card: move the others to the host with .cpu(), or use a smaller data type")
             }
             Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
@@ -75,7 +78,49 @@ impl Text<'_> {
         Some(text)
     }
 
+    fn holder_name(&self) -> &str {
+        self.holder().map_or("it", Holder::name)
+    }
+
+    /// What to do about an object whose kind says what keeps it.
+    pub(super) fn advice_of_holder(&self) -> Option<String> {
+        let holder = self.holder()?;
+        let (name, is_graph) = (holder.name(), holder.kind == HolderKind::Graph);
+        if let Some(function) = holder.cached_by() {
+            return Some(match is_graph {
+                true => format!(
+                    "return .detach() of the tensor from {function}(): its cache keeps each result, with its graph"
+                ),
+                false => format!(
+                    "call {function}.cache_clear() when its results are no longer needed, or give its lru_cache a smaller maxsize"
+                ),
+            });
+        }
+        if is_graph {
+            return None;
+        }
+        if let Some(attribute) = holder.cached_property() {
+            return Some(format!(
+                "del .{attribute} when it is no longer needed, or make it a property: a cached_property keeps its value as long as its object"
+            ));
+        }
+        if holder.text.ends_with(".result()") {
+            return Some(format!(
+                "drop each future from {name} once its result is used, or return the result on the host with .cpu()"
+            ));
+        }
+        let queue = name
+            .strip_suffix("._queue")
+            .or_else(|| name.strip_suffix(".queue"))?;
+        Some(format!(
+            "give {queue} a maxsize, so that what fills it waits, or put the tensors on the host with .cpu()"
+        ))
+    }
+
     fn advice_of_rounds(&self) -> Option<String> {
+        if let Some(advice) = self.advice_of_holder() {
+            return Some(advice);
+        }
         let kept = self.kept()?;
         let most = kept.last.as_ref().or(kept.lines.first())?;
         let line = most.owner.label(self.names);
@@ -89,7 +134,7 @@ impl Text<'_> {
                 format!("drop the tensors in {name} after the backward that uses them, or let a graph span fewer rounds")
             }
             Kind::KeptGraphs if self.holder().is_some() => {
-                let name = self.holder().map_or("it", |holder| holder.name());
+                let name = self.holder_name();
                 format!("store .item() or .detach() of the tensor in {name}, not the tensor with its graph")
             }
             Kind::KeptGraphs => {
@@ -99,7 +144,7 @@ impl Text<'_> {
                 "make the graph span fewer rounds, checkpoint it, or call backward() in each round if its loss does not need the others".into()
             }
             Kind::NoBackward if self.holder().is_some_and(|holder| holder.is_container()) => {
-                let name = self.holder().map_or("it", |holder| holder.name());
+                let name = self.holder_name();
                 format!("evaluating: use torch.no_grad(), or store .detach() in {name}; training: call backward() in each round, or let a graph span fewer rounds")
             }
             Kind::NoBackward => {
@@ -117,7 +162,7 @@ impl Text<'_> {
                 format!("store {graph} in {}, or drop it at the end of a round", holder.name())
             }
             Kind::PreviousRound if self.holder().is_some() => {
-                let name = self.holder().map_or("it", |holder| holder.name());
+                let name = self.holder_name();
                 format!("end a round with del {name}; a tensor with a graph keeps all that its forward made")
             }
             Kind::PreviousRound => format!(

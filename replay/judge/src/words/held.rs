@@ -13,15 +13,13 @@ impl Text<'_> {
     }
 
     fn holders(&self) -> impl Iterator<Item = &Holder> {
-        let all = self.facts.holders.iter().flat_map(|holders| &holders.all);
-        let all: Vec<&Holder> = all.collect();
-        let of = self.verdict.holders.iter();
-        of.filter_map(move |at| all.get(*at).copied())
+        let all = self.facts.all_holders();
+        self.verdict.holders.iter().filter_map(|at| all.get(*at))
     }
 
     /// Whether the walk shows that no graph hangs on the tensors.
     pub(super) fn is_without_graph(&self) -> bool {
-        let all = self.facts.holders.iter().flat_map(|holders| &holders.all);
+        let all = self.facts.all_holders().iter();
         let mut graphs = all.filter(|of| of.kind == HolderKind::Graph);
         let mine: Vec<_> = self.holders().map(|of| (of.name(), &of.place)).collect();
         !mine.is_empty() && !graphs.any(|of| mine.contains(&(of.name(), &of.place)))
@@ -29,7 +27,7 @@ impl Text<'_> {
 
     /// How the text names a holder. Of a container with blocks in several ways, such as by key, only the container.
     fn name(&self, holder: &Holder) -> String {
-        let all = self.facts.holders.iter().flat_map(|holders| &holders.all);
+        let all = self.facts.all_holders().iter();
         let mut others = all.filter(|other| other.text != holder.text && other.kind == holder.kind);
         let is_part =
             others.any(|other| (other.name(), &other.place) == (holder.name(), &holder.place));
@@ -100,6 +98,15 @@ impl Text<'_> {
                 format!(
                     "a {} that a running call builds keeps {sum}{}",
                     of_class(holder),
+                    self.allocated_by()
+                )
+            }
+            _ if holder.place.contains(" calls of ") => {
+                let calls = holder.place.trim_start_matches("local of ");
+                let names: Vec<String> = self.holders().map(|of| self.name(of)).collect();
+                format!(
+                    "{calls} keep {sum} ({}){}",
+                    names.join(", "),
                     self.allocated_by()
                 )
             }
@@ -174,6 +181,7 @@ impl Text<'_> {
             _ if holder.is_of_calls() => {
                 "let fewer of these calls run at once, or let each of them need less".into()
             }
+            _ if self.advice_of_holder().is_some() => return self.advice_of_holder(),
             _ if holder.kind == HolderKind::Graph && !holder.is_own => {
                 "evaluating: use torch.no_grad(); training: call backward() for each of them".into()
             }

@@ -15,45 +15,30 @@ impl Text<'_> {
         };
         let of = of_rounds(kept);
         let sum = format!("{} ({})", self.size(), self.share());
-        let each = format!("{} a round", bytes(kept.per_round));
         let from = self.lines_of(kept);
-        let held = format!("{sum}, {each}, {from}");
-        match self.verdict.kind {
-            Kind::KeptTensors => format!(
-                "tensors of {of} are still live: {held}{}{}",
-                self.shared(),
-                match crate::rules::is_without_object(self.facts, kept) {
-                    true => "; no Python object has them".into(),
-                    false => self.kept_by(),
-                }
-            ),
-            Kind::EarlierModels => {
-                format!(
-                    "models of {of} are still live: {sum} of parameters, gradients and optimizer state, {from}{}",
-                    self.kept_by()
-                )
+        let (what, by) = match self.verdict.kind {
+            Kind::KeptTensors if crate::rules::is_without_object(self.facts, kept) => {
+                ("tensors of", "; no Python object has them".into())
             }
-            Kind::PreviousRound => {
-                format!(
-                    "memory of {of} is still live: {sum}, {from}{}",
-                    self.kept_by()
-                )
-            }
-            Kind::Waiting => {
-                format!(
-                    "the graphs of {of} wait for a backward: {held}{}",
-                    self.kept_by()
-                )
-            }
-            Kind::KeptGraphs => format!(
-                "autograd graphs of {of} are still live: {held}{}",
-                self.probable_holder(kept)
-            ),
-            _ => format!(
-                "tensors of {of} are still live, and no backward has used them: {held}{}",
-                self.probable_holder(kept)
-            ),
-        }
+            Kind::KeptTensors => ("tensors of", self.shared() + &self.kept_by()),
+            Kind::EarlierModels => ("models of", self.kept_by()),
+            Kind::PreviousRound => ("memory of", self.kept_by()),
+            Kind::Waiting => ("the graphs of", self.kept_by()),
+            Kind::KeptGraphs => ("autograd graphs of", self.probable_holder(kept)),
+            _ => ("tensors of", self.probable_holder(kept)),
+        };
+        let is = match self.verdict.kind {
+            Kind::KeptTensors | Kind::KeptGraphs | Kind::EarlierModels => "are still live",
+            Kind::PreviousRound => "is still live",
+            Kind::Waiting => "wait for a backward",
+            _ => "are still live, and no backward has used them",
+        };
+        let each = match self.verdict.kind {
+            Kind::EarlierModels => " of parameters, gradients and optimizer state".into(),
+            Kind::PreviousRound => String::new(),
+            _ => format!(", {} a round", bytes(kept.per_round)),
+        };
+        format!("{what} {of} {is}: {sum}{each}, {from}{by}")
     }
 
     /// The lines with most of what is kept, and the loop.
@@ -126,6 +111,13 @@ fn of_rounds(kept: &Kept) -> String {
     match kept.of {
         1 if !kept.is_growth && !kept.of_models => "the round before".into(),
         of if of >= before => many(of, what.0, what.1),
-        of => format!("{} of {}", count(of), many(before, what.0, what.1)),
+        of => {
+            let all = many(before, what.0, what.1);
+            match kept.each {
+                Some(1) => format!("the newest {} of {all}", count(of)),
+                Some(each) => format!("{} of {all} (one in {})", count(of), count(each)),
+                None => format!("{} of {all}", count(of)),
+            }
+        }
     }
 }
