@@ -165,7 +165,7 @@ impl Follow {
 
     fn define(&mut self, replay: &Replay, definition: &Definition) {
         if let (Some(facts), Definition::Process { .. }) = (&mut self.facts, definition) {
-            facts.holders = Holders::at(&replay.names, self.failure.seq, &facts.largest);
+            facts.holders = Holders::at_or_before(&replay.names, self.failure.seq, &facts.largest);
             let calls = ["cudaIpcGetMemHandle", "cuIpcGetMemHandle"];
             let calls = calls.map(|name| replay.names.calls_of(name).unwrap_or(0));
             facts.shared = calls.into_iter().max().unwrap_or(0);
@@ -244,7 +244,7 @@ impl Follow {
                 self.failure = *failure;
             }
             let mut facts = Facts::now(replay, self);
-            facts.holders = Holders::at(&replay.names, seq, &facts.largest);
+            facts.holders = Holders::at_or_before(&replay.names, seq, &facts.largest);
             self.facts = Some(facts);
             return;
         }

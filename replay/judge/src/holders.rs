@@ -69,30 +69,31 @@ pub struct Holders {
 }
 
 impl Holders {
-    /// Those at a failure, or at an earlier one if most of its largest blocks are still live; `None` if there was no such
-    /// walk. Lines that do not fit the form are left out.
-    pub(crate) fn at(names: &Names, failure: Seq, largest: &[Large]) -> Option<Self> {
-        let facts = names.process.range(ProcessKey::HOLDERS.to_owned()..);
-        let walks =
-            facts.map_while(|(key, text)| Some((key.strip_prefix(ProcessKey::HOLDERS)?, text)));
-        let walks = walks.filter_map(|(seq, text)| Some((seq.parse().ok()?, text)));
-        let (seq, text): (u64, _) = walks.filter(|(seq, _)| *seq <= failure.0).max()?;
-        let mut read = Self::read(text);
-        if seq < failure.0 {
-            read.is_earlier = true;
-            let older: Vec<&Large> = largest.iter().filter(|of| of.seq.0 < seq).collect();
-            read.blocks
-                .retain(|address, _| older.iter().any(|of| of.address == *address));
-            let known = older
-                .iter()
-                .filter(|of| read.blocks.contains_key(&of.address));
-            let known: u64 = known.map(|of| of.bytes).sum();
-            let all: u64 = largest.iter().map(|of| of.bytes).sum();
-            if known < all - all / 5 {
-                return None;
-            }
+    /// Those at a failure; `None` if there was no walk. Lines that do not fit the form are left out.
+    pub fn at(names: &Names, failure: Seq) -> Option<Self> {
+        let text = names.fact(&format!("{}{}", ProcessKey::HOLDERS, failure.0))?;
+        Some(Self::read(text))
+    }
+
+    /// Those at a failure, or at the last one before it that had a walk, if most of the largest blocks are still live.
+    pub(crate) fn at_or_before(names: &Names, failure: Seq, largest: &[Large]) -> Option<Self> {
+        if let Some(exact) = Self::at(names, failure) {
+            return Some(exact);
         }
-        Some(read)
+        let facts = names.process.range(ProcessKey::HOLDERS.to_owned()..);
+        let walks = facts.map_while(|(key, _)| key.strip_prefix(ProcessKey::HOLDERS)?.parse().ok());
+        let seq = walks.filter(|seq: &u64| *seq < failure.0).max()?;
+        let mut read = Self::at(names, Seq(seq))?;
+        read.is_earlier = true;
+        let older: Vec<&Large> = largest.iter().filter(|of| of.seq.0 < seq).collect();
+        read.blocks
+            .retain(|address, _| older.iter().any(|of| of.address == *address));
+        let known = older
+            .iter()
+            .filter(|of| read.blocks.contains_key(&of.address));
+        let known: u64 = known.map(|of| of.bytes).sum();
+        let all: u64 = largest.iter().map(|of| of.bytes).sum();
+        (known >= all - all / 5).then_some(read)
     }
 
     /// Those of a device near its newest peak, with the event at which it was reached; `None` if nobody wanted to know.

@@ -205,8 +205,11 @@ fn strongest(facts: &Facts) -> Option<usize> {
     };
     let is_bound_again = |kept: &Kept| kept.is_until_request && !held::is_in_container(facts, kept);
     // A backward that runs uses the graph of these rounds, unless it makes one itself: with gradients on.
-    let consumes = facts.request.in_backward && facts.request.stacks.purpose.is_no_grad();
-    let is_in_use = |kept: &Kept| consumes && kept.with_backward == 0 && !kept.of_models;
+    let is_no_grad = facts.request.stacks.purpose.is_no_grad();
+    let is_in_use = |kept: &Kept| {
+        let makes_graph = kept.is_of_second_order && !is_no_grad;
+        facts.request.in_backward && !makes_graph && kept.with_backward == 0 && !kept.of_models
+    };
     let large = |kept: &Kept| {
         let may = !kept.is_reset && !is_in_use(kept) && !is_bound_again(kept);
         may && is_cause(kept) && !held::is_being_built(facts, kept)
