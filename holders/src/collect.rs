@@ -14,7 +14,7 @@ use crate::text::{Part, Waiting, is_of_module, text};
 
 /// The text and the place of values of functions that run and are not the program's.
 const RUNNING: (&str, &str) = ("running calls", "of installed packages");
-/// Stands before the place of a call that waits, such as that of a coroutine.
+/// Begins the place of a call that waits, such as that of a coroutine.
 const WAITING: &str = "suspended ";
 
 /// A group while it is collected.

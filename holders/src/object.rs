@@ -76,7 +76,7 @@ pub(crate) fn bases(class: Object) -> impl Iterator<Item = Object> {
     core::iter::successors(Some(class).filter(|class| *class != 0), next)
 }
 
-/// The dictionary of a class; 0 if the class has none of its own.
+/// The dictionary of a class; 0 if the class has no separate one.
 pub(crate) fn class_dict(class: Object) -> Object {
     // SAFETY: a live class.
     unsafe { word(class, type_object::DICT) }

@@ -116,7 +116,7 @@ def functions():
     name = "functions.broken" if sys.version_info >= (3, 11) else "broken"
     freed("kept → traceback → %s (holders_torch.py:%d) large" % (name, line + 2), lambda: globals().pop("kept"))
     freed("hook → closure of functions.make.<lambda> → captured", lambda: globals().pop("hook"))
-    freed("lookup['a']", lookup.cache_clear)
+    freed("cache of lookup(), 1 result", lookup.cache_clear)
     line, name = produce.__code__.co_firstlineno, "functions.produce" if sys.version_info >= (3, 11) else "produce"
     freed("running → generator %s (holders_torch.py:%d) inside" % (name, line + 2), running.close)
     freed("slots.slot", lambda: delattr(slots, "slot"))

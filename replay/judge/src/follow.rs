@@ -81,7 +81,7 @@ pub struct Follow {
     pub(crate) keys: Vec<History>,
     pub(crate) rounds: Rounds,
     pub(crate) placements: Placements,
-    /// How many backwards began, without those that make a graph of their own, such as `autograd.grad(create_graph=True)`.
+    /// How many backwards began, without those that make a separate graph, such as `autograd.grad(create_graph=True)`.
     pub(crate) backwards: u64,
     /// Whether the newest one counts.
     is_counted: bool,

@@ -69,7 +69,7 @@ pub struct Kept {
     pub is_of_second_order: bool,
     /// Whether gradients were off for most of it.
     pub is_no_grad: bool,
-    /// Whether nothing but the request shows that its line comes again: a variable may have the memory until then.
+    /// Whether only the request shows that its line comes again: a variable may have the memory until then.
     pub is_until_request: bool,
     /// Whether earlier runs of this loop had as many rounds and left nothing.
     pub is_reset: bool,

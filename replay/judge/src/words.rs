@@ -113,6 +113,7 @@ impl Text<'_> {
     fn what(&self) -> String {
         let (facts, size, line) = (self.facts, self.size(), self.line());
         let request = bytes(facts.request.bytes);
+        let allocations = |count| many(count, "allocation", "allocations");
         match self.verdict.kind {
             Kind::TooLarge => {
                 let card = match facts.card.is_limit {
@@ -172,15 +173,12 @@ impl Text<'_> {
                 "{size} is reserved but unallocated in PyTorch's cache; this request needs memory outside of the cache"
             ),
             Kind::LargeRequest if self.verdict.blocks == 1 => {
-                let before = facts.larger.as_ref();
+                let larger = facts.larger.as_ref();
+                let (count, before) = larger.map_or((1, 0), |of| (of.allocations, of.before));
                 format!(
                     "{line} allocated {size}; the largest of its {} before was {}",
-                    many(
-                        before.map_or(0, |of| of.allocations - 1),
-                        "allocation",
-                        "allocations"
-                    ),
-                    bytes(before.map_or(0, |of| of.before))
+                    allocations(count - 1),
+                    bytes(before)
                 )
             }
             Kind::LargeRequest if facts.request.allocations_before == 0 => format!(
@@ -189,27 +187,19 @@ impl Text<'_> {
             ),
             Kind::LargeRequest => format!(
                 "{line} requests {request}; the largest of its {} before was {}",
-                many(
-                    facts.request.allocations_before,
-                    "allocation",
-                    "allocations"
-                ),
+                allocations(facts.request.allocations_before),
                 bytes(facts.request.largest_before.unwrap_or(0))
             ),
             Kind::New => self.of_new_lines(),
             Kind::Alike => {
                 let lines = facts.alike.iter().flat_map(|alike| &alike.lines);
-                let lines = lines.map(|(owner, figure)| (owner, figure.blocks));
+                let lines =
+                    lines.map(|(owner, of)| format!("{} ({})", self.at(Some(owner)), of.blocks));
                 format!(
                     "{} of {request} or half of that, the size of this request, hold {size} ({}): {}",
                     many(self.verdict.blocks, "tensor", "tensors"),
                     self.share(),
-                    self.listed(
-                        lines.map(|(owner, blocks)| format!(
-                            "{} ({blocks})",
-                            owner.label(self.names)
-                        ))
-                    )
+                    self.listed(lines)
                 )
             }
             Kind::Copies => {

@@ -72,7 +72,7 @@ def meta_losses_summed(rng: Random) -> Program:
 
 @kind
 def gradient_penalty_summed(rng: Random) -> Program:
-    """A running total has the graphs of all penalties, and so the inputs by which they were made."""
+    """A running total has the graphs of all penalties, and so the inputs from which they were computed."""
     of, count = sizes(rng), rounds(rng)
     name = rng.choice(["penalties", "total_penalty"])
     body = f"""{name} = 0.0

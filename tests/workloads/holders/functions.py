@@ -105,7 +105,7 @@ def caches(check):
 
 @case
 def arguments_of_caches(check):
-    """An object without a value of its own is an argument, as a method's object is."""
+    """An object that no other object has is an argument, as a method's object is."""
     global holder
 
     @functools.lru_cache(8)

@@ -143,12 +143,12 @@ impl Text<'_> {
             Kind::Waiting => {
                 "make the graph span fewer rounds, checkpoint it, or call backward() in each round if its loss does not need the others".into()
             }
-            Kind::NoBackward if self.holder().is_some_and(|holder| holder.is_container()) => {
-                let name = self.holder_name();
-                format!("evaluating: use torch.no_grad(), or store .detach() in {name}; training: call backward() in each round, or let a graph span fewer rounds")
-            }
             Kind::NoBackward => {
-                "evaluating: use torch.no_grad(), or keep .detach() of the results; training: call backward() in each round, or let a graph span fewer rounds".into()
+                let keep = match self.holder().filter(|holder| holder.is_container()) {
+                    Some(holder) => format!("store .detach() in {}", holder.name()),
+                    None => "keep .detach() of the results".into(),
+                };
+                format!("evaluating: use torch.no_grad(), or {keep}; training: call backward() in each round, or let a graph span fewer rounds")
             }
             Kind::EarlierModels => {
                 "drop the earlier model and its optimizer before the next one is made, or keep it on the host".into()
