@@ -54,9 +54,14 @@ fn label(holder: &Holder) -> String {
     let Holder {
         kind, text, place, ..
     } = holder;
+    // `of installed packages` goes on with the sentence.
+    let join = match place.starts_with("of ") {
+        true => " ",
+        false => ", ",
+    };
     match kind {
-        Kind::Object if !holder.is_own => format!("values of {text} {place}"),
-        Kind::Graph if !holder.is_own => format!("graph of {text} {place}"),
+        Kind::Object if !holder.is_own => format!("values of {text}{join}{place}"),
+        Kind::Graph if !holder.is_own => format!("graph of {text}{join}{place}"),
         Kind::Parameters => format!("{text}: parameters and buffers, {place}"),
         Kind::Gradients => format!("{text}: gradients, {place}"),
         Kind::Graph => format!("graph of {text}, {place}"),

@@ -165,8 +165,9 @@ pub(super) fn outside(replay: &Replay, follow: &Follow) -> Vec<Outside> {
     sums(all).into_iter().map(outside).collect()
 }
 
-/// How many rises in a row show a tensor that becomes longer.
+/// How many rises in a row show a tensor that becomes longer, and how many if they are of different sizes.
 const RISES: u64 = 2;
+const UNEVEN: u64 = 8;
 
 pub(super) fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<Longer> {
     let key_of = |of: &Live| replay.key_of_all_categories(of.block.key);
@@ -179,7 +180,8 @@ pub(super) fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<
         // The old and the new tensor of each layer.
         let of_a_rise = history.since.div_ceil(history.rises + 1);
         let is_replaced = figure.blocks <= 2 * of_a_rise;
-        if history.rises < RISES || !is_replaced || most > least.saturating_mul(4) {
+        let is_uneven = most > least.saturating_mul(4) && history.rises < UNEVEN;
+        if history.rises < RISES || !is_replaced || is_uneven {
             continue;
         }
         // What a forward keeps for its backward grows with the batch.

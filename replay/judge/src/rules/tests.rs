@@ -363,3 +363,50 @@ fn the_line_with_most_memory_is_named_with_its_largest_caller() {
     let text = said(GIB, GIB);
     assert!(text.contains("mostly from gpt.py:36;"), "{text}");
 }
+
+#[test]
+fn free_memory_in_pieces_comes_before_a_store_that_does_not_grow() {
+    let mut of = facts();
+    of.reserved = 15 * GIB;
+    (of.live, of.tensors) = (8 * GIB, 8 * GIB);
+    of.kept = vec![kept(6 * GIB)];
+    of.cache = Some(Cache {
+        usable: Free {
+            bytes: 5 * GIB,
+            blocks: 40,
+            largest: GIB / 2,
+            segments: 9,
+        },
+        other_streams: Free::default(),
+        other_pools: Free::default(),
+        reserved: 15 * GIB,
+    });
+    assert_eq!(kind(&of), Kind::KeptTensors);
+    of.kept[0].is_window = true;
+    assert_eq!(kind(&of), Kind::Fragmentation);
+    of.kept[0].is_window = false;
+    of.kept[0].figure.bytes = 4 * GIB;
+    assert_eq!(kind(&of), Kind::Fragmentation, "it is more");
+}
+
+#[test]
+fn a_context_without_room_is_due_to_others() {
+    let mut of = facts();
+    (of.request.has_no_size, of.request.bytes) = (true, 0);
+    of.request.level = Level::PHYSICAL;
+    of.card.mine = 0;
+    let verdict = judge(&of);
+    assert_eq!(
+        (verdict.kind, verdict.certainty),
+        (Kind::OtherProcesses, Certainty::Likely)
+    );
+    of.card.mine = 15 * GIB;
+    assert_ne!(kind(&of), Kind::OtherProcesses);
+}
+
+#[test]
+fn one_tensor_of_a_forward_may_not_be_for_a_backward() {
+    let mut of = facts();
+    of.parts[0].figure.blocks = 1;
+    assert_eq!(kind(&of), Kind::Largest);
+}

@@ -252,3 +252,84 @@ fn a_container_with_little_of_a_round_that_has_ended_counts_if_the_request_would
     of.request.bytes = 4 * GIB;
     assert_eq!(kind(&of), Kind::Activations, "not enough for the request");
 }
+
+#[test]
+fn graphs_that_a_backward_has_used_are_kept_after_it() {
+    let graph = holder(HolderKind::Graph, "policy.saved[0…2][0]", MAIN, 8 * GIB);
+    let mut of = with(vec![graph], vec![kept(8 * GIB)]);
+    (of.kept[0].with_backward, of.kept[0].was_used) = (0, true);
+    assert_eq!(judged(&of), (Kind::KeptGraphs, Certainty::Proven, Some(0)));
+    let advice = words::advice(&Names::default(), &of, &judge(&of)).unwrap();
+    assert!(advice.starts_with("drop the tensors in policy.saved after the backward"));
+}
+
+#[test]
+fn what_no_object_has_is_not_dropped_by_name() {
+    let mut of = with(Vec::new(), vec![kept(8 * GIB)]);
+    let text = |of: &Facts| words::what(&Names::default(), of, &judge(of));
+    assert!(
+        text(&of).ends_with("; no Python object has them"),
+        "{}",
+        text(&of)
+    );
+    of.kept[0].of_models = true;
+    assert_eq!(judged(&of).0, Kind::KeptTensors);
+    let advice = words::advice(&Names::default(), &of, &judge(&of)).unwrap();
+    assert!(advice.contains("create_graph=True"), "{advice}");
+    // A walk that was cut does not know.
+    of.holders.as_mut().unwrap().cut = Some("time".into());
+    assert_eq!(judged(&of).0, Kind::EarlierModels);
+}
+
+#[test]
+fn small_blocks_of_one_holder_show_it() {
+    let buffer = holder(HolderKind::Object, "memory[0…2]", MAIN, 8 * GIB);
+    let mut of = with(vec![buffer], vec![kept(8 * GIB)]);
+    // The walk lists one block of a hundredth of the bytes.
+    of.kept[0].blocks = vec![(1, 8 * GIB / 100), (9, 8 * GIB / 100 * 99)];
+    assert_eq!(judged(&of), (Kind::KeptTensors, Certainty::Proven, Some(0)));
+    of.holders.as_mut().unwrap().all[0].bytes = GIB;
+    assert_eq!(judged(&of).2, None, "it has not as much");
+}
+
+#[test]
+fn a_variable_has_what_its_nested_dictionaries_have() {
+    let part = |text: &str| holder(HolderKind::Object, text, MAIN, 3 * GIB);
+    let of = with(
+        vec![part("ckpt['opt'][0…2]"), part("ckpt['model']['w']")],
+        Vec::new(),
+    );
+    assert_eq!(judged(&of), (Kind::Held, Certainty::Proven, Some(0)));
+    let verdict = judge(&of);
+    assert_eq!(verdict.bytes, 6 * GIB);
+    let text = words::what(&Names::default(), &of, &verdict);
+    assert!(text.starts_with("ckpt[…], local of main (train.py:3) keeps 6.00 GiB"));
+}
+
+#[test]
+fn an_outer_product_of_two_variables_is_one() {
+    let variable = |text: &str, bytes| Holder {
+        blocks: 1,
+        ..holder(HolderKind::Object, text, MAIN, bytes)
+    };
+    let advice = |bytes: u64| {
+        let mut of = with(
+            vec![variable("pred", 65_536), variable("y", 65_536)],
+            Vec::new(),
+        );
+        (of.live, of.request.bytes) = (1 << 20, bytes);
+        let verdict = judge(&of);
+        assert_eq!(verdict.kind, Kind::LargeRequest);
+        words::advice(&Names::default(), &of, &verdict).unwrap()
+    };
+    assert!(advice(16_384 * 16_384 * 4).starts_with("check the shapes of pred and y"));
+    assert!(advice(16_384 * 16_000 * 4).starts_with("limit the size"));
+}
+
+#[test]
+fn the_walk_of_an_earlier_failure_is_likely() {
+    let preds = holder(HolderKind::Object, "m.preds[0…2]", MAIN, 8 * GIB);
+    let mut of = with(vec![preds], vec![kept(8 * GIB)]);
+    of.holders.as_mut().unwrap().is_earlier = true;
+    assert_eq!(judged(&of), (Kind::KeptTensors, Certainty::Likely, Some(0)));
+}
