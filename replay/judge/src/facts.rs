@@ -10,8 +10,8 @@ use gpumem_replay::names::Names;
 use gpumem_replay::{Block, Category, Figure, Replay, StackKey};
 
 use collect::{
-    alike, by_stack, copies, larger, largest, live, longer, most, new, outside, parts, request,
-    total,
+    alike, by_stack, copies, larger, largest, live, longer, most, new, outside, parts, repeats,
+    request, total,
 };
 
 use crate::cache::Cache;
@@ -194,6 +194,9 @@ pub struct Facts {
     pub new: Option<New>,
     /// Lines of which other lines hold the same amount.
     pub copies: Vec<Copied>,
+    /// How many times the sizes of the parameters come, or a multiple of it: the number of copies of a model, if there is
+    /// nothing else. 1 if there is no such number.
+    pub repeats: u64,
     /// How many handles for other processes the program requested, if that is known.
     pub shared: u64,
     /// Steps that had ended.
@@ -296,6 +299,7 @@ impl Facts {
             alike: alike(replay, follow, &live),
             new: new(replay, follow, &path, &live),
             copies: copies(replay, follow, &all_parts, &live),
+            repeats: repeats(&live),
             shared: 0,
             steps: failure.span_context.steps,
             trains: replay.spans.trains,

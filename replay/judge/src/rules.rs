@@ -144,7 +144,7 @@ fn outside(facts: &Facts) -> Option<Verdict> {
 fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
     let longer = facts.longer.as_ref().filter(|of| {
         let each = of.figure.bytes.checked_div(of.figure.blocks).unwrap_or(0);
-        let rose = of.rise.0.saturating_mul(of.rises);
+        let rose = of.rise.0.midpoint(of.rise.1).saturating_mul(of.rises);
         notable(of.figure.bytes, facts.live, NOTABLE) && notable(rose, each, NOTABLE)
     });
     let at = strongest(facts);

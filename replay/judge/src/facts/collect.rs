@@ -332,6 +332,21 @@ pub(super) fn copies(
         .collect()
 }
 
+/// How many times the parameters of a model come: its sizes come so often, or a multiple of it. The last copy may not be
+/// whole.
+pub(super) fn repeats(live: &[Live]) -> u64 {
+    let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
+    for of in live.iter().filter(|of| of.category == Category::Parameter) {
+        *sizes.entry(of.block.bytes).or_default() += 1;
+    }
+    let least = sizes.values().min().copied().unwrap_or(1);
+    let is_multiple = |count: &u64| count.div_ceil(least + 1) * least <= *count;
+    match sizes.values().all(is_multiple) {
+        true => least,
+        false => 1,
+    }
+}
+
 /// How many blocks a walk lists.
 const LARGEST: usize = 256;
 

@@ -54,6 +54,7 @@ fn facts() -> Facts {
         new: None,
         copies: Vec::new(),
         most: None,
+        repeats: 1,
         shared: 0,
         holders: None,
         replays: None,

@@ -7,6 +7,8 @@ use super::Text;
 use crate::holders::{Holder, HolderKind};
 use crate::verdict::Kind;
 
+/// From how many tensors of each size on the parameters may be copies of one model.
+const COPIES: u64 = 4;
 /// The bytes that PyTorch's expandable segments map and unmap at once.
 const EXPANDABLE_PAGE: u64 = 20 << 20;
 
@@ -22,7 +24,9 @@ impl Text<'_> {
             Kind::OtherProcesses if self.facts.request.has_no_size => {
                 "let fewer processes use this GPU: each needs a context, so workers of a DataLoader should return CPU tensors; nvidia-smi lists the others".into()
             }
-            Kind::OtherProcesses => "end them or use another GPU; nvidia-smi lists them".into(),
+            Kind::OtherProcesses => {
+                "end them, or let workers of this job use less, or use another GPU; nvidia-smi lists them".into()
+            }
             Kind::NotMemory => "check the limits of the process: address space (ulimit -v), handles".into(),
             Kind::OwnLimit => "raise torch.cuda.set_per_process_memory_fraction, or request less".into(),
             Kind::OtherLibrary => format!("free memory at {line}, or allocate less there"),
@@ -67,6 +71,10 @@ impl Text<'_> {
                 let name = self.holder_name();
                 format!("keep fewer models of {name} on the card: move the others to the host with .cpu(), or use a smaller data type")
             }
+            Kind::Model if self.facts.repeats >= COPIES => format!(
+                "if these are {} copies of one model, share it: their sizes come so often; else use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)",
+                self.facts.repeats
+            ),
             Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
             Kind::Largest if self.facts.request.in_forward => format!(
                 "use a smaller batch, if it grows with it, compute it in parts at {line}, or free it earlier"
