@@ -411,3 +411,13 @@ fn one_tensor_of_a_forward_may_not_be_for_a_backward() {
     of.parts[0].figure.blocks = 1;
     assert_eq!(kind(&of), Kind::Largest);
 }
+
+#[test]
+fn copies_of_one_model_are_shared_first() {
+    let mut of = facts();
+    of.parts[0].category = Category::Parameter;
+    let advice = |of: &Facts| words::advice(&Names::default(), of, &judge(of)).unwrap();
+    assert!(advice(&of).starts_with("use a smaller data type"));
+    of.repeats = 21;
+    assert!(advice(&of).starts_with("if these are 21 copies of one model, share it"));
+}
