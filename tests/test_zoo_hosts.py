@@ -65,7 +65,7 @@ def test_a_thread_that_is_cancelled(failures, host, tmp_path):
     """The cancellation waits for the program's own cancellation point, also where the recorder prints and waits."""
     env = {"GPUMEM_QUIET": "0"} if failures else {}
     done = zoo.live_together(
-        tmp_path / "with", [host, "cancelled", failures], 21, recorder_env=env, says=[".*"] * (5 if failures else 0),
+        tmp_path / "with", [host, "cancelled", failures], 21, recorder_env=env, says=[".*"] * (3 if failures else 0),
         drop=("  ",),
     )
     assert "not yet\ncancelled\n" in done.stdout

@@ -319,7 +319,9 @@ fn large_request(facts: &Facts) -> Option<Verdict> {
     let is_large = match request.largest_before {
         Some(before) if request.allocations_before >= 3 => request.bytes / TIMES >= before,
         // One request of more than all that is live.
-        before => request.bytes > facts.live && before < Some(request.bytes / TIMES),
+        before => {
+            facts.live > 0 && request.bytes > facts.live && before < Some(request.bytes / TIMES)
+        }
     };
     let is_large = is_large && notable(request.bytes, facts.live, NOTABLE);
     is_large.then(|| Verdict {

@@ -252,8 +252,22 @@ impl Text<'_> {
                 )
             }
             Kind::Host => "the system refused more pinned memory".into(),
-            Kind::Unknown => UNKNOWN.into(),
+            Kind::Unknown => match self.of_contexts() {
+                Some(taken) => format!(
+                    "contexts and kernel code take {} of {}, and no tensor is live",
+                    bytes(taken),
+                    self.total()
+                ),
+                None => UNKNOWN.into(),
+            },
         }
+    }
+
+    /// What contexts and kernel code take, if that is most of the card and nothing else is live.
+    pub(crate) fn of_contexts(&self) -> Option<u64> {
+        let card = &self.facts.card;
+        let is_most = card.mine >= card.total? / 2;
+        (self.facts.live == 0 && self.facts.outside.is_empty() && is_most).then_some(card.mine)
     }
 
     fn listed(&self, texts: impl Iterator<Item = String>) -> String {

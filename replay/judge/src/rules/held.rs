@@ -107,7 +107,10 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
         match holder.kind {
             HolderKind::Object => {
                 let is_state = holder.text.contains(".state[");
-                holder.is_own && (holder.is_container() || holder.is_of_calls()) && !is_state
+                // An attribute of modules may have what a graph needs anyway.
+                let frees = holder.text.ends_with(']') || holder.frees > Some(0);
+                let is_container = holder.is_container() && frees;
+                holder.is_own && (is_container || holder.is_of_calls()) && !is_state
             }
             // A list that a running call builds.
             HolderKind::Native => holder.is_container(),

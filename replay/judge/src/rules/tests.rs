@@ -421,3 +421,17 @@ fn copies_of_one_model_are_shared_first() {
     of.repeats = 21;
     assert!(advice(&of).starts_with("if these are 21 copies of one model, share it"));
 }
+
+#[test]
+fn a_card_may_be_full_of_contexts() {
+    let mut of = facts();
+    (of.live, of.tensors, of.reserved) = (0, 0, 0);
+    of.parts.clear();
+    let verdict = judge(&of);
+    assert_eq!(verdict.kind, Kind::Unknown);
+    let text = words::what(&Names::default(), &of, &verdict);
+    assert_eq!(
+        text,
+        "contexts and kernel code take 16.0 GiB of 16.0 GiB, and no tensor is live"
+    );
+}

@@ -81,6 +81,7 @@ impl Text<'_> {
             ),
             Kind::Largest => format!("allocate less at {line}, or free it earlier"),
             Kind::Host => "pin less (pin_memory=False), or raise ulimit -l".into(),
+            Kind::Unknown if self.of_contexts().is_some() => "use a GPU with more memory, or a larger limit".into(),
             Kind::Unknown => "run it again with GPUMEM_STACKS=mixed".into(),
         };
         Some(text)

@@ -37,6 +37,7 @@ impl Text<'_> {
         };
         match holder.kind {
             HolderKind::Graph => format!("the graph of {text}"),
+            HolderKind::Gradients if self.verdict.kind == Kind::EarlierModels => text,
             HolderKind::Parameters => format!("the parameters and buffers of {text}"),
             HolderKind::Gradients => format!("the gradients of {text}"),
             _ => text,
