@@ -194,8 +194,8 @@ pub struct Facts {
     pub new: Option<New>,
     /// Lines of which other lines hold the same amount.
     pub copies: Vec<Copied>,
-    /// How many times the sizes of the parameters come, or a multiple of it: the number of copies of a model, if there is
-    /// nothing else. 1 if there is no such number.
+    /// How many times the sizes of the parameters come, or a multiple of it: the number of copies, if there is only one
+    /// model. 1 if there is no such number.
     pub repeats: u64,
     /// How many handles for other processes the program requested, if that is known.
     pub shared: u64,

@@ -263,7 +263,7 @@ impl Text<'_> {
         }
     }
 
-    /// What contexts and kernel code take, if that is most of the card and nothing else is live.
+    /// What contexts and kernel code take, if that is most of the card and no block is live.
     pub(crate) fn of_contexts(&self) -> Option<u64> {
         let card = &self.facts.card;
         let is_most = card.mine >= card.total? / 2;
