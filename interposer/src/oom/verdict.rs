@@ -23,8 +23,8 @@ pub(super) struct Verdict {
     pub(super) reason: Reason,
 }
 
-/// The kind of a cause and its line: failures with the same ones are reported once.
-pub(super) type Reason = (Kind, Option<Owner>);
+/// The kind of a cause, its line, and the line that requests: failures with the same ones are reported once.
+pub(super) type Reason = (Kind, Option<Owner>, Owner);
 
 /// The verdict; `None` if the capture cannot be read, or not within the time.
 pub(super) fn read(path: &Path, recorded: &Recorded, level: Level) -> Option<Verdict> {
@@ -62,6 +62,10 @@ pub(super) fn read(path: &Path, recorded: &Recorded, level: Level) -> Option<Ver
             Certainty::Proven | Certainty::Follows => what,
         },
         advice: words::advice(&replay.names, facts, &verdict),
-        reason: (verdict.kind, verdict.line),
+        reason: (
+            verdict.kind,
+            verdict.line,
+            facts.request.owner.clone().whole(),
+        ),
     })
 }

@@ -149,12 +149,6 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
     });
     let at = strongest(facts);
     let kept = at.map(|at| &facts.kept[at]);
-    // Free memory that would do is more, or a store of a fixed length does not grow.
-    let is_less =
-        |of: Verdict| kept.is_some_and(|kept| kept.is_window || kept.figure.bytes < of.bytes);
-    if unusable(facts).is_some_and(is_less) {
-        return None;
-    }
     if let Some(longer) = longer
         && kept.is_none_or(|kept| {
             // It is in the round before, too.
@@ -165,6 +159,11 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
         return Some(of_line(Kind::Lengthened, longer.figure, &longer.owner));
     }
     let (at, kept) = (at?, kept?);
+    // Free memory that would do is more, or a store of a fixed length does not grow.
+    let is_less = |of: Verdict| kept.is_window || kept.figure.bytes < of.bytes;
+    if unusable(facts).is_some_and(is_less) {
+        return None;
+    }
     let (kind, certainty) = kind_of(facts, kept);
     let last = kept.last.as_ref().filter(|_| kind == Kind::KeptGraphs);
     let line = last.or(kept.lines.first()).map(|line| &line.owner);

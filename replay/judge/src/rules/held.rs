@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use gpumem_replay::Figure;
 use gpumem_replay::attribution::Owner;
+use gpumem_replay::{Category, Figure};
 
 use super::{NOTABLE, notable, of_line};
 use crate::facts::Facts;
-use crate::holders::{Holder, HolderKind, Holders};
+use crate::holders::{Holder, HolderKind};
 use crate::kept::Kept;
 use crate::verdict::{Certainty, Kind, Verdict};
 
@@ -108,9 +108,12 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
             HolderKind::Object => {
                 let is_state = holder.text.contains(".state[");
                 // An attribute of modules may have what a graph needs anyway.
-                let frees = holder.text.ends_with(']') || holder.frees > Some(0);
-                let is_container = holder.is_container() && frees;
-                holder.is_own && (is_container || holder.is_of_calls()) && !is_state
+                let is_cache = holder.cached_by().or(holder.cached_property()).is_some();
+                let frees = is_cache || holder.text.ends_with(']') || holder.frees > Some(0);
+                let is_container = (holder.is_container() || is_cache) && frees;
+                let is_attribute = holder.text.contains('.') && !is_cache;
+                let counts = is_container && !(is_attribute && is_of_graph(facts, holder));
+                holder.is_own && (counts || holder.is_of_calls()) && !is_state
             }
             // A list that a running call builds.
             HolderKind::Native => holder.is_container(),
@@ -156,11 +159,31 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
     })
 }
 
+/// Whether a forward or backward that runs needs what an object has.
+fn is_of_graph(facts: &Facts, holder: &Holder) -> bool {
+    let of = facts.holders.as_ref().map(|of| (&of.blocks, &of.all));
+    let (mut all, mut activations) = (0, 0);
+    for large in &facts.largest {
+        let at = of.and_then(|(blocks, _)| blocks.get(&large.address));
+        if at.and_then(|at| of?.1.get(*at)) == Some(holder) {
+            all += large.bytes;
+            let part = facts.parts.get(large.part);
+            if part.is_some_and(|part| part.category == Category::Activation) {
+                activations += large.bytes;
+            }
+        }
+    }
+    let runs = facts.request.in_forward || facts.request.in_backward;
+    runs && notable(activations, all, 80)
+}
+
 /// Whether no Python object has what earlier rounds hold.
 pub(crate) fn is_without_object(facts: &Facts, kept: &Kept) -> bool {
-    let holders = facts.holders.as_ref();
-    let bytes = holders.map_or(0, Holders::without_object);
-    bytes > 0 && notable(bytes, kept.figure.bytes, 80)
+    facts.holders.as_ref().is_some_and(|holders| {
+        let bytes = holders.without_object();
+        let is_enough = bytes > 0 && notable(bytes, kept.figure.bytes, 80);
+        is_enough && holders.of(&kept.blocks).is_empty()
+    })
 }
 
 /// Activations, if the walk shows on which tensor their graph hangs.

@@ -22,7 +22,7 @@ impl Text<'_> {
         let text = match self.verdict.kind {
             Kind::TooLarge => "check the requested size, or use a larger card".to_owned(),
             Kind::OtherProcesses if self.facts.request.has_no_size => {
-                "let fewer processes use this GPU: each needs a context, so workers of a DataLoader should return CPU tensors; nvidia-smi lists the others".into()
+                "end them or use another GPU; nvidia-smi lists them. Each process needs a context: let workers of a DataLoader return CPU tensors".into()
             }
             Kind::OtherProcesses => {
                 "end them, or let workers of this job use less, or use another GPU; nvidia-smi lists them".into()
@@ -185,7 +185,7 @@ impl Text<'_> {
             }
             _ => {
                 let view = match kept.lines.first().is_some_and(|line| line.in_forward) {
-                    true => "; .clone() what is a view (a slice, a part of .split()): it keeps its whole tensor",
+                    true => "; if they are views (slices, parts of .split()), .clone() them: a view keeps its whole tensor",
                     false => "",
                 };
                 let graph = match kept.is_no_grad || self.is_without_graph() {
@@ -203,7 +203,7 @@ impl Text<'_> {
             Some((a, b)) => format!(
                 "check the shapes of {a} and {b}: (N, 1) and (N,) broadcast to (N, N), which .squeeze() or .unsqueeze() of one of them prevents"
             ),
-            None => "limit the size of a batch, compute it in parts, or keep it on the host".into(),
+            None => "limit the size of a batch, or compute it in parts".into(),
         }
     }
 
