@@ -1,0 +1,55 @@
+//! Rules about free memory of the pool.
+
+use gpumem_capture::Level;
+
+use super::{NOTABLE, notable, verdict};
+use crate::facts::Facts;
+use crate::verdict::{Certainty, Kind, Verdict};
+
+/// Free memory that this request cannot use.
+pub(super) fn unusable(facts: &Facts) -> Option<Verdict> {
+    let follows = |kind, bytes| Some(verdict(kind, Certainty::Follows, bytes));
+    let (free, need) = (facts.card.free()?, facts.needed());
+    let cached = facts.reserved.saturating_sub(facts.tensors);
+    if facts.request.level != Level::TENSOR {
+        let is_notable = notable(cached, facts.reserved, NOTABLE);
+        let would = free.saturating_add(cached) >= need;
+        return match is_notable && would {
+            true => follows(Kind::Cached, cached),
+            false => None,
+        };
+    }
+    if !facts.request.was_refused && free >= need {
+        return follows(Kind::OwnLimit, free);
+    }
+    let cache = facts.cache.as_ref()?;
+    let with = |bytes: u64| free.saturating_add(bytes) >= need;
+    let has = |bytes: u64| notable(bytes, facts.reserved, NOTABLE);
+    let [usable, streams, pools] =
+        [cache.usable, cache.other_streams, cache.other_pools].map(|of| of.bytes);
+    let all = usable.saturating_add(streams).saturating_add(pools);
+    if with(all) && has(streams) && streams > usable.max(pools) {
+        return follows(Kind::OtherStreams, streams);
+    }
+    if with(all) && has(pools) && pools > usable {
+        return follows(Kind::PrivatePools, pools);
+    }
+    if with(cache.usable.bytes) {
+        // One large block that is not large enough is a lack of memory.
+        let in_pieces = cache.usable.largest <= cache.usable.bytes / 2;
+        let is_short = cache.usable.largest < facts.request.bytes;
+        let fragmented = is_short && in_pieces && has(cache.usable.bytes);
+        let certainty = match shown_by_replay(facts) {
+            true => Certainty::Proven,
+            false => Certainty::Follows,
+        };
+        return fragmented.then(|| verdict(Kind::Fragmentation, certainty, cache.usable.bytes));
+    }
+    None
+}
+
+/// Whether an exact replay has the failure, and other settings of the allocator serve the request.
+fn shown_by_replay(facts: &Facts) -> bool {
+    let replays = facts.replays.as_ref();
+    replays.is_some_and(|of| of.is_exact && of.remedy().is_some())
+}
