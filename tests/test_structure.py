@@ -170,6 +170,26 @@ def test_no_file_has_two_jobs():
     assert not long, "\n".join(long)
 
 
+# Programs that end by themselves or are ended, that compute on the processor alone, or that are as their users wrote them and whose
+# status after the traceback or the plan is no part of a test.
+ENDS_ANYHOW = {
+    "winds_up.py", "cpu_training.py", "unwind_torch.py", "killed_in_backward.py", "zoo/killed_training.py", "whatif/trainings.py", "whatif/trees.py",
+    "profiler_categories.py", "dies/batch.py",
+}
+AS_WRITTEN = {"causes", "plan", "gpu"}
+
+
+def test_each_program_with_a_backward_awaits_its_threads():
+    """Otherwise it is ended with 134 now and then, by PyTorch: winds_up.py."""
+    folder = ROOT / "tests" / "workloads"
+    wanted = {
+        path.relative_to(folder) for path in tracked("tests/workloads/*.py") if re.search(r"backward\(|autograd\.grad\(", path.read_text())
+    }
+    waiting = {path for path in wanted if re.search(r"import .*winds_up|os\._exit\(0\)", (folder / path).read_text())}
+    assert len(waiting) > 20
+    assert {str(path) for path in wanted - waiting if path.parts[0] not in AS_WRITTEN} == ENDS_ANYHOW
+
+
 def test_no_file_of_the_pages_is_long():
     """What esbuild makes is not written by hand, nor read."""
     paths = [path for path in tracked("web") if path.relative_to(ROOT).parts[:2] != ("web", "dist") and path.name != "package-lock.json"]

@@ -5,6 +5,7 @@ import os
 import sys
 
 import torch
+import winds_up  # noqa: F401
 
 
 class Block(torch.nn.Module):

@@ -7,6 +7,7 @@ import json
 import sys
 
 import torch
+import winds_up  # noqa: F401
 from torch import nn
 
 HELD = []
