@@ -12,7 +12,7 @@ SCRIPT = harness.WORKLOADS / "holders_torch.py"
 MIB = 1 << 20
 ALLOC, FREE = 1, 2
 # How many holders the script plants in each of these modes.
-PLANTED = {"containers": 6, "functions": 6, "variables": 4, "graphs": 1, "trainers": 4}
+PLANTED = {"containers": 6, "thousands": 2, "functions": 6, "variables": 4, "graphs": 1, "trainers": 4}
 
 
 def printed(stderr):
@@ -78,6 +78,8 @@ def test_a_holder_that_is_released_frees_what_is_recorded(run, recorded, tmp_pat
     [lines] = printed(done.stderr)
     for text in are_freed(done, count, failure):
         assert [label for label in lines if label.startswith(f"{text}, ")], (text, lines)
+    # Only C++ code has the reference from a view to its tensor.
+    assert {frees for text, (*_, frees) in failure.items() if text.startswith("viewed")} <= {"-"}
 
 
 def test_modules_gradients_and_graphs_are_holders_of_their_own(run, recorded, tmp_path):

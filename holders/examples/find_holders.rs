@@ -31,13 +31,18 @@ impl Tensors for Class<'_> {
         class == self.name
     }
 
-    fn memory(&mut self, object: usize) -> Option<Memory> {
-        self.planted.get(&object).map(|planted| Memory {
-            block: planted.block,
-            bytes: planted.bytes,
-            references: 1,
-            sharers: planted.sharers as u32,
-        })
+    fn memories(&mut self, objects: &[usize], each: &mut dyn FnMut(usize, Memory)) {
+        for (at, object) in objects.iter().enumerate() {
+            if let Some(planted) = self.planted.get(object) {
+                let memory = Memory {
+                    block: planted.block,
+                    bytes: planted.bytes,
+                    references: 1,
+                    sharers: planted.sharers as u32,
+                };
+                each(at, memory);
+            }
+        }
     }
 
     fn gradient(&mut self, _: usize) -> Option<Memory> {

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
+use crate::blocks::{Best, Blocks, How};
 use crate::heap::Id;
+use crate::limits::Limits;
 use crate::path::{Path, Paths};
 use crate::result::Kind;
 use crate::roots::What;
 use crate::search::{From, Search};
-use crate::tensors::Memory;
 use crate::text::{Part, Waiting, is_of_module, text};
 
 /// The text and the place of values of functions that run and are not the program's.
@@ -30,12 +31,13 @@ pub(crate) struct Group {
     pub(crate) numbers: Vec<(i64, i64)>,
     /// The beginning that all paths have in common.
     pub(crate) common: Vec<Id>,
-    pub(crate) blocks: Vec<u64>,
+    /// Their numbers.
+    pub(crate) blocks: Vec<u32>,
     pub(crate) bytes: u64,
 }
 
 impl Group {
-    fn add(&mut self, block: u64, bytes: u64, numbers: impl Iterator<Item = i64>) {
+    fn add(&mut self, block: u32, bytes: u64, numbers: impl Iterator<Item = i64>) {
         for ((least, most), number) in self.numbers.iter_mut().zip(numbers) {
             (*least, *most) = ((*least).min(number), (*most).max(number));
         }
@@ -55,35 +57,6 @@ impl Group {
     }
 }
 
-/// A block and the tensors that have it.
-#[derive(Default)]
-pub(crate) struct Block {
-    pub(crate) bytes: u64,
-    pub(crate) tensors: Vec<(Id, Memory)>,
-    /// The tensor with the best path so far.
-    pub(crate) best: Option<Best>,
-}
-
-/// A tensor by whose path a block is named.
-#[derive(Clone, Copy)]
-pub(crate) struct Best {
-    /// The smallest is the best.
-    pub(crate) order: usize,
-    pub(crate) how: How,
-    pub(crate) tensor: Id,
-}
-
-/// How a tensor has a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum How {
-    /// It is its memory.
-    Own,
-    /// It is that of its gradient.
-    Gradient,
-    /// The graph that hangs on it keeps it.
-    Graph,
-}
-
 /// The elements of one list: their group, the numbers in its text before that of an element, and the objects of the path
 /// to the list.
 pub(crate) struct Elements {
@@ -92,15 +65,20 @@ pub(crate) struct Elements {
     objects: usize,
 }
 
+/// The groups of all blocks; false if time ran out.
 pub(crate) fn collect(
     paths: &mut Paths<'_>,
     search: &Search,
-    blocks: &mut BTreeMap<u64, Block>,
-) -> Vec<Group> {
+    blocks: &Blocks,
+    limits: &Limits,
+) -> (Vec<Group>, bool) {
     let mut groups: Vec<Group> = Vec::new();
     let mut known: BTreeMap<(Kind, String, String), usize> = BTreeMap::new();
     let mut lists: FxHashMap<(How, Id), Elements> = FxHashMap::default();
-    for (address, block) in blocks {
+    for (number, block) in (0u32..).zip(&blocks.all) {
+        if number.is_multiple_of(256) && limits.is_over() {
+            return (groups, false);
+        }
         let Some(Best { how, tensor, .. }) = block.best else {
             continue;
         };
@@ -109,12 +87,12 @@ pub(crate) fn collect(
             _ => Id::MAX,
         };
         if let Some(elements) = lists.get(&(how, list))
-            && let Some(Part::Index(number)) = paths.element(list, tensor)
+            && let Some(Part::Index(index)) = paths.element(list, tensor)
             && let Some(group) = groups.get_mut(elements.group)
         {
-            let numbers = elements.numbers.iter().copied().chain([number]);
+            let numbers = elements.numbers.iter().copied().chain([index]);
             group.common.truncate(elements.objects);
-            group.add(*address, block.bytes, numbers);
+            group.add(number, block.bytes, numbers);
             continue;
         }
         let Some(path) = paths.path(tensor) else {
@@ -153,12 +131,12 @@ pub(crate) fn collect(
         // Several calls have nothing in common that is theirs.
         let is_one = group.calls.len() == 1;
         group.common.truncate(if is_one { same } else { 0 });
-        group.add(*address, block.bytes, numbers.iter().copied());
+        group.add(number, block.bytes, numbers.iter().copied());
         // The last number of the text is that of the element.
-        if let Some(Part::Index(number)) = path.parts.last()
+        if let Some(Part::Index(index)) = path.parts.last()
             && matches!(kind, Kind::Object | Kind::Graph)
             && is_own
-            && numbers.pop() == Some(*number)
+            && numbers.pop() == Some(*index)
         {
             let elements = Elements {
                 group: at,
@@ -168,7 +146,7 @@ pub(crate) fn collect(
             lists.insert((how, list), elements);
         }
     }
-    groups
+    (groups, true)
 }
 
 /// What a path is called.

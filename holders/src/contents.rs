@@ -16,12 +16,22 @@ use crate::text::Part;
 /// The maximum number of entries of a dictionary whose keys are printed.
 const FEW: isize = 16;
 
+/// The elements of a list.
+#[derive(Default)]
+struct Elements {
+    /// The place after that of the last element that was found.
+    next: isize,
+    /// The first place of each, once one was not found near the last one.
+    places: Option<FxHashMap<Object, u32>>,
+}
+
 /// Finds names.
 pub(crate) struct Contents<'a> {
     locked: &'a Locked<'a>,
     heap: &'a Heap,
     /// By container: its objects that the collector has.
     known: FxHashMap<Object, FxHashMap<Object, Part>>,
+    lists: FxHashMap<Object, Elements>,
     /// By cached function: the dictionary of its cache, or 0.
     caches: FxHashMap<Object, Object>,
     /// By dictionary of a cache: its keys that the collector has.
@@ -36,6 +46,7 @@ impl<'a> Contents<'a> {
             locked,
             heap,
             known: FxHashMap::default(),
+            lists: FxHashMap::default(),
             caches: FxHashMap::default(),
             keys: FxHashMap::default(),
             properties: FxHashMap::default(),
@@ -148,28 +159,37 @@ impl<'a> Contents<'a> {
 
     /// What `child` is called in a list or a tuple.
     pub(crate) fn in_list(&mut self, list: Object, child: Object) -> Option<Part> {
-        let (locked, heap) = (self.locked, self.heap);
-        let known = self.known.entry(list);
-        let known = known.or_insert_with(|| {
-            let mut parts = FxHashMap::default();
-            let python = &locked.python;
-            let (size, get) = match is_a(kind(list), Class::List) {
-                true => (python.PyList_Size, python.PyList_GetItem),
-                false => (python.PyTuple_Size, python.PyTuple_GetItem),
-            };
-            // SAFETY: a live list or tuple, with the lock.
-            let length = unsafe { size(list) };
+        let python = &self.locked.python;
+        let (size, get) = match is_a(kind(list), Class::List) {
+            true => (python.PyList_Size, python.PyList_GetItem),
+            false => (python.PyTuple_Size, python.PyTuple_GetItem),
+        };
+        // SAFETY: a live list or tuple, with the lock; borrowed.
+        let (length, get) = unsafe { (size(list), |at| get(list, at)) };
+        let elements = self.lists.entry(list).or_default();
+        // Mostly one element is looked up after the other.
+        let near = [elements.next - 1, elements.next].into_iter();
+        let is_there = |at: &isize| (0..length).contains(at) && get(*at) == child;
+        if let Some(at) = near.filter(|at| *at >= 0).find(is_there) {
+            elements.next = at + 1;
+            return Some(Part::Index(at as i64));
+        }
+        let places = elements.places.get_or_insert_with(|| {
+            let objects = self.heap.number(list);
+            let objects = objects.map_or(0, |list| self.heap.references(list).len());
+            let mut places = FxHashMap::default();
+            places.reserve(objects);
             for at in 0..length {
-                // SAFETY: as above; borrowed.
-                let object = unsafe { get(list, at) };
-                if heap.number(object).is_some() {
-                    let part = || Part::Index(at as i64);
-                    parts.entry(object).or_insert_with(part);
+                let object = get(at);
+                if objects as isize == length || self.heap.number(object).is_some() {
+                    places.entry(object).or_insert(at as u32);
                 }
             }
-            parts
+            places
         });
-        known.get(&child).cloned()
+        let at = *places.get(&child)?;
+        elements.next = at as isize + 1;
+        Some(Part::Index(at.into()))
     }
 
     /// The attribute that an object stores in itself.

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use rustc_hash::FxHashSet;
+
 use crate::frames::Frames;
 use crate::heap::{Heap, Id};
 use crate::limits::Limits;
@@ -32,12 +34,13 @@ pub(crate) struct Kept<'a> {
 
 impl Kept<'_> {
     /// Which objects stay once `let_go` has released them, and the calls for which the frame of `root` waits have returned, if
-    /// `root` is a local variable. None if time runs out.
+    /// `root` is a local variable. `counted`: objects whose one reference from outside does not keep them, because it is that
+    /// of their own C++ object, which has other references: whether those go is not known. None if time runs out.
     pub(crate) fn without(
         &self,
         releases: Releases,
         root: usize,
-        limits: &Limits,
+        (counted, limits): (&FxHashSet<Id>, &Limits),
     ) -> Option<Vec<bool>> {
         let of = self.roots.get(root).and_then(|root| root.what.frame());
         let has_returned = |root: &Root| {
@@ -65,8 +68,10 @@ impl Kept<'_> {
             outside,
             ..
         } = self;
-        for object in outside.remaining(locked, heap, frames, of) {
-            reach(object, &mut queue);
+        for (object, count) in outside.remaining(locked, heap, frames, of) {
+            if count != 1 || !counted.contains(&object) {
+                reach(object, &mut queue);
+            }
         }
         let mut count = 0u32;
         while let Some(object) = queue.pop_front() {

@@ -1,8 +1,9 @@
 //! Puts like paths together: `history[0…213]` is one holder.
 
-use std::collections::BTreeMap;
+use rustc_hash::FxHashSet;
 
-use crate::collect::{Best, Block, Group, How, collect};
+use crate::blocks::{Best, Block, Blocks, How};
+use crate::collect::{Group, collect};
 use crate::freed::{Kept, Releases};
 use crate::heap::Id;
 use crate::limits::{Cut, Limits};
@@ -30,41 +31,19 @@ pub(crate) fn group(
 ) -> Holders {
     let heap = kept.heap;
     let mut result = Holders::default();
-    let mut blocks: BTreeMap<u64, Block> = BTreeMap::new();
-    let mut graphs = Vec::new();
-    let mut gradients = Vec::new();
-    for (count, number) in all.iter().copied().enumerate() {
-        if count % 256 == 0 && limits.is_over() {
+    let objects: Vec<_> = all.iter().map(|number| heap.object(*number)).collect();
+    let mut own = Vec::with_capacity(all.len());
+    tensors.memories(&objects, &mut |at, memory| {
+        own.extend(all.get(at).map(|number| (*number, memory)));
+    });
+    let (mut graphs, mut gradients) = (Vec::new(), Vec::new());
+    for (at, (number, object)) in all.iter().copied().zip(objects).enumerate() {
+        if at % 256 == 0 && limits.is_over() {
             result.cut = Some(Cut::Time);
             break;
         }
-        let object = heap.object(number);
-        let memory = tensors.memory(object);
-        let gradient = tensors.gradient(object);
-        let graph = tensors.graph(object);
-        if memory.is_none() && gradient.is_none() && graph.is_none() {
-            continue;
-        }
-        if let Some(graph) = graph {
-            graphs.push((graph, number));
-        }
-        if let Some(gradient) = gradient {
-            gradients.push((gradient, number));
-        }
-        if let Some(memory) = memory {
-            let block = blocks.entry(memory.block).or_default();
-            block.bytes = memory.bytes;
-            block.tensors.push((number, memory));
-            offer(block, search, number, How::Own);
-        }
-    }
-    for (memory, tensor) in gradients {
-        let block = blocks.entry(memory.block).or_default();
-        // An optimizer that runs has them in lists.
-        if block.best.is_none_or(|best| best.order >= FAR) {
-            block.bytes = memory.bytes;
-            offer(block, search, tensor, How::Gradient);
-        }
+        graphs.extend(tensors.graph(object).map(|graph| (graph, number)));
+        gradients.extend(tensors.gradient(object).map(|of| (of, number)));
     }
     // What keeps its graph for longest is named: what a container or an attribute has, before variables, which soon have
     // another value; and of these the tensor whose graph contains others.
@@ -76,25 +55,47 @@ pub(crate) fn group(
         (rank, is_variable, core::cmp::Reverse(graph.order))
     });
     let (graphs, heads): (Vec<_>, Vec<_>) = graphs.into_iter().unzip();
-    for (tensor, saved) in heads.into_iter().zip(tensors.saved(&graphs)) {
+    let saved = tensors.saved(&graphs);
+    let others = gradients.iter().map(|(memory, _)| memory);
+    let others = others.chain(saved.iter().flatten()).copied().collect();
+    let mut blocks = Blocks::new(own, others);
+    blocks.each(|block, tensors| {
+        for (tensor, _) in tensors {
+            offer(block, search, *tensor, How::Own);
+        }
+    });
+    for (memory, tensor) in gradients {
+        // An optimizer that runs has them in lists.
+        if let Some(block) = blocks.at(memory.block)
+            && block.best.is_none_or(|best| best.order >= FAR)
+        {
+            offer(block, search, tensor, How::Gradient);
+        }
+    }
+    for (tensor, saved) in heads.into_iter().zip(&saved) {
         for memory in saved {
-            let block = blocks.entry(memory.block).or_default();
-            if block.best.is_none() {
-                block.bytes = memory.bytes;
+            if let Some(block) = blocks.at(memory.block)
+                && block.best.is_none()
+            {
                 offer(block, search, tensor, How::Graph);
             }
         }
     }
-    let mut groups = collect(&mut paths, search, &mut blocks);
+    let (mut groups, is_whole) = collect(&mut paths, search, &blocks, limits);
     groups.sort_by(|one, other| (other.bytes, &one.text).cmp(&(one.bytes, &other.text)));
     result.bytes = groups.iter().map(|group| group.bytes).sum();
-    if search.is_cut {
+    if search.is_cut || !is_whole {
         result.cut = Some(Cut::Time);
     }
     result.cut = heap.cut.or(result.cut);
+    // A tensor's C++ object refers to its Python object while it has other references.
+    let tensors = blocks.all.iter().flat_map(|block| blocks.tensors(block));
+    let counted = tensors.filter(|(_, memory)| memory.references > 1);
+    let counted: FxHashSet<Id> = counted.map(|(tensor, _)| *tensor).collect();
+    let mut largest = Vec::new();
     for (at, group) in groups.iter().take(HOLDERS).enumerate() {
         let frees = match at < CHECKED && result.cut.is_none() {
-            true => frees(group, kept, &blocks, limits),
+            true => frees(group, kept, (&blocks, &counted), limits),
             false => None,
         };
         let is_shared = frees.is_some_and(|frees| frees < group.bytes / 2);
@@ -112,14 +113,22 @@ pub(crate) fn group(
             blocks: group.blocks.len() as u64,
             frees,
         });
-        let of = group.blocks.iter().map(|block| (*block, at as u32));
-        result.blocks.extend(of);
+        largest.extend(group.blocks.iter().map(|block| (*block, at as u32)));
     }
-    let bytes = |block: u64| blocks.get(&block).map_or(0, |block| block.bytes);
-    result
-        .blocks
-        .sort_by_key(|(block, _)| (core::cmp::Reverse(bytes(*block)), *block));
-    result.blocks.truncate(BLOCKS);
+    let block = |number: &u32| blocks.all.get(*number as usize);
+    let key = |(number, _): &(u32, u32)| {
+        (
+            block(number).map(|of| core::cmp::Reverse(of.bytes)),
+            *number,
+        )
+    };
+    if largest.len() > BLOCKS {
+        largest.select_nth_unstable_by_key(BLOCKS, key);
+        largest.truncate(BLOCKS);
+    }
+    largest.sort_unstable_by_key(key);
+    let of = |(number, at): (u32, u32)| Some((block(&number)?.address, at));
+    result.blocks = largest.into_iter().filter_map(of).collect();
     result
 }
 
@@ -173,7 +182,7 @@ fn order(root: Option<&Root>) -> usize {
 fn frees(
     group: &Group,
     kept: &Kept<'_>,
-    blocks: &BTreeMap<u64, Block>,
+    (blocks, counted): (&Blocks, &FxHashSet<Id>),
     limits: &Limits,
 ) -> Option<u64> {
     if !matches!(group.kind, Kind::Object | Kind::Traceback) {
@@ -185,18 +194,18 @@ fn frees(
         ([.., from, to], 1) => Releases::Reference(*from, *to),
         ([.., container], _) => Releases::Object(*container),
     };
-    let stays = kept.without(releases, group.root, limits)?;
+    let stays = kept.without(releases, group.root, (counted, limits))?;
     let mut freed = 0u64;
-    for block in group.blocks.iter().filter_map(|block| blocks.get(block)) {
+    for block in blocks.of(&group.blocks) {
+        let tensors = blocks.tensors(block);
         let stays = |number: &Id| stays.get(*number as usize).copied().unwrap_or(true);
-        if block.tensors.is_empty() || block.tensors.iter().any(|(number, _)| stays(number)) {
+        if tensors.is_empty() || tensors.iter().any(|(number, _)| stays(number)) {
             continue;
         }
         // What else refers to it is not known: C++ code, or an object for its storage.
-        let is_shared = |memory: &Memory| {
-            memory.references != 1 || memory.sharers as usize != block.tensors.len()
-        };
-        if block.tensors.iter().any(|(_, memory)| is_shared(memory)) {
+        let is_shared =
+            |memory: &Memory| memory.references != 1 || memory.sharers as usize != tensors.len();
+        if tensors.iter().any(|(_, memory)| is_shared(memory)) {
             return None;
         }
         freed = freed.saturating_add(block.bytes);

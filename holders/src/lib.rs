@@ -14,6 +14,7 @@
 //! | `outside` | counts references to objects from where the collector sees none |
 //! | `search` | finds the shortest path from a root to each object |
 //! | `path`, `contents`, `text` | write a path as Python would |
+//! | `blocks` | the blocks of all tensors |
 //! | `collect`, `groups` | put like paths together |
 //! | `freed` | finds what stays if one object releases the others |
 //! | `shared` | finds another container that has the same tensors |
@@ -27,6 +28,7 @@
 //!   is marked ([`Holders::cut`]).
 //! - Which objects are tensors, and where their memory is, is the caller's knowledge ([`Tensors`]).
 
+mod blocks;
 mod collect;
 mod collector;
 mod contents;

@@ -55,14 +55,14 @@ impl Outside {
         }
     }
 
-    /// The objects to which such references remain, once the frame `of` goes on, if there is one.
+    /// The objects to which such references remain, once the frame `of` goes on, if there is one, and how many.
     pub(crate) fn remaining(
         &self,
         locked: &Locked<'_>,
         heap: &Heap,
         frames: &Frames,
         of: Option<usize>,
-    ) -> impl Iterator<Item = Id> {
+    ) -> impl Iterator<Item = (Id, usize)> {
         self.objects.iter().filter_map(move |(object, count)| {
             let works = self.frames.get(object).zip(of);
             let gone = works.map_or(0, |(working, of)| {
@@ -72,7 +72,8 @@ impl Outside {
                 };
                 working.iter().filter(is_gone).count()
             });
-            (*count as usize > gone).then_some(*object)
+            let count = (*count as usize).saturating_sub(gone);
+            (count != 0).then_some((*object, count))
         })
     }
 }

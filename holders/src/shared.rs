@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 
-use crate::collect::{Block, Group};
+use crate::blocks::Blocks;
+use crate::collect::Group;
 use crate::freed::Kept;
 use crate::heap::Id;
 use crate::path::Paths;
@@ -16,11 +17,12 @@ use crate::text::{Part, text, with_numbers};
 pub(crate) fn other(
     group: &Group,
     (paths, kept, search): (&mut Paths<'_>, &Kept<'_>, &Search),
-    blocks: &BTreeMap<u64, Block>,
+    blocks: &Blocks,
 ) -> Option<String> {
-    let of_group = group.blocks.iter().filter_map(|block| blocks.get(block));
-    let tensors = of_group.flat_map(|block| block.tensors.iter().map(|(tensor, _)| *tensor));
-    let tensors: FxHashSet<Id> = tensors.collect();
+    let tensors = blocks
+        .of(&group.blocks)
+        .flat_map(|block| blocks.tensors(block));
+    let tensors: FxHashSet<Id> = tensors.map(|(tensor, _)| *tensor).collect();
     let mut known: BTreeMap<(String, String), usize> = BTreeMap::new();
     for object in 0..kept.heap.objects.len() as Id {
         let references = kept.heap.references(object).iter();

@@ -32,8 +32,8 @@ pub trait Tensors {
     /// Whether objects of the class with this name, and of classes that derive from it, are tensors. Classes that C code
     /// defines have their module in the name.
     fn is_tensor(&self, class: &str) -> bool;
-    /// The memory of a tensor that is the Python object at this address; None if it is not on the device.
-    fn memory(&mut self, object: usize) -> Option<Memory>;
+    /// Passes the memory of each tensor on the device, in any order, with the number of its Python object among these addresses.
+    fn memories(&mut self, objects: &[usize], each: &mut dyn FnMut(usize, Memory));
     /// The memory of its gradient.
     fn gradient(&mut self, object: usize) -> Option<Memory>;
     /// The graph that hangs on it.

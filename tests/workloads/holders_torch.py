@@ -76,6 +76,20 @@ def containers():
     freed("pair[1][1]", lambda: globals().pop("pair"))
 
 
+def thousands():
+    """In another order than that of their addresses; what has no view and no name is free before."""
+    global shuffled, numbered, viewed
+    made = [tensor(0, 700 + number) for number in range(7000)]
+    order = [number * 3001 % 7000 for number in range(7000)]
+    shuffled = [made[number] for number in order[:4000]]
+    numbered = {number: (made[number],) for number in order[4000:6000]}
+    viewed = [(made[number], made[number][:9]) for number in order[6000:6500]]
+    del made
+    failing()
+    freed("shuffled[0…3999]", shuffled.clear)
+    freed("numbered[1…6997][0]", numbered.clear)
+
+
 def functions():
     global kept, hook, lookup, running, slots
     kept = None

@@ -23,6 +23,27 @@ const AUTOGRAD: [&[u8]; 2] = [
     b"N5torch8autograd22DifferentiableViewMetaE",
 ];
 
+/// From this number of tensors on, all live blocks are listed, instead of one after the other looked up.
+const MANY: usize = 1 << 12;
+
+/// A tensor's memory, before it is known whether that is a block of the device.
+struct Storage {
+    address: u64,
+    references: u32,
+    sharers: u32,
+}
+
+impl Storage {
+    fn memory(&self, bytes: u64) -> Memory {
+        Memory {
+            block: self.address,
+            bytes,
+            references: self.references,
+            sharers: self.sharers,
+        }
+    }
+}
+
 /// Reads tensors of one device.
 pub(super) struct Reader<'a> {
     session: &'a Session,
@@ -68,25 +89,22 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// The memory of a tensor that a Python object keeps.
-    fn of(&mut self, tensor: usize) -> Option<Memory> {
+    /// The address of the memory of a tensor that a Python object keeps.
+    fn storage(&mut self, tensor: usize) -> Option<Storage> {
         let Some([storage, data]) = self.path else {
             let known = |[storage, data]: &&DataPath| {
                 let address = word(tensor + storage).and_then(|storage| word(storage + data));
                 address.is_some_and(|address| self.session.tensors.at(address as u64).is_some())
             };
             self.path = Some(*DATA_PATHS.iter().find(known)?);
-            return self.of(tensor);
+            return self.storage(tensor);
         };
         // SAFETY: a tensor of the known class has a storage, or null; both live as long as the Python object, and their
         // counts stand behind their vtables.
         unsafe {
             let storage = field(tensor, storage)?;
-            let address = field(storage, data)? as u64;
-            let block = self.session.tensors.at(address)?;
-            (block.device == self.device).then_some(Memory {
-                block: address,
-                bytes: block.bytes,
+            Some(Storage {
+                address: field(storage, data)? as u64,
                 references: field(tensor, 8)? as u32,
                 sharers: field(storage, 8)? as u32,
             })
@@ -140,9 +158,40 @@ impl Tensors for Reader<'_> {
         class.starts_with("torch._C.") && class.ends_with("TensorBase")
     }
 
-    fn memory(&mut self, object: usize) -> Option<Memory> {
-        let tensor = self.tensor(object)?;
-        self.of(tensor)
+    fn memories(&mut self, objects: &[usize], each: &mut dyn FnMut(usize, Memory)) {
+        let mut storages = Vec::with_capacity(objects.len());
+        for (at, object) in objects.iter().enumerate() {
+            let storage = self.tensor(*object).and_then(|tensor| self.storage(tensor));
+            storages.extend(storage.map(|storage| (storage, at)));
+        }
+        let mut pass = |(storage, at): &(Storage, usize), bytes| {
+            each(*at, storage.memory(bytes));
+        };
+        if storages.len() < MANY {
+            for storage in &storages {
+                let block = self.session.tensors.at(storage.0.address);
+                if let Some(block) = block.filter(|block| block.device == self.device) {
+                    pass(storage, block.bytes);
+                }
+            }
+            return;
+        }
+        let mut live = Vec::with_capacity(storages.len());
+        self.session.tensors.each(|address, block| {
+            if block.device == self.device {
+                live.push((address, block.bytes));
+            }
+        });
+        live.sort_unstable();
+        storages.sort_unstable_by_key(|(storage, _)| storage.address);
+        let mut live = live.into_iter().peekable();
+        for storage in &storages {
+            let address = storage.0.address;
+            while live.next_if(|(block, _)| *block < address).is_some() {}
+            if let Some((_, bytes)) = live.peek().filter(|(block, _)| *block == address) {
+                pass(storage, *bytes);
+            }
+        }
     }
 
     fn gradient(&mut self, object: usize) -> Option<Memory> {
