@@ -72,7 +72,7 @@ pub(crate) fn group(
         let root = search.beginning(*tensor).map(|(root, _)| root);
         let root = root.and_then(|root| search.roots.get(root));
         let rank = root.map_or(usize::MAX, |root| rank(root, kept.frames.all.len()));
-        let is_variable = !matches!(search.from(*tensor), From::Object(_));
+        let is_variable = search.is_variable(*tensor);
         (rank, is_variable, core::cmp::Reverse(graph.order))
     });
     let (graphs, heads): (Vec<_>, Vec<_>) = graphs.into_iter().unzip();
@@ -130,7 +130,7 @@ fn offer(block: &mut Block, search: &Search, tensor: Id, how: How) {
     };
     let root = search.roots.get(root);
     // A tensor that only C++ code refers to has no holder in Python.
-    let is_native = root.is_some_and(|root| root.what == What::Native);
+    let is_native = root.is_some_and(|root| matches!(root.what, What::Native(_)));
     if is_native && !matches!(search.from(tensor), From::Object(_)) {
         return;
     }
@@ -162,7 +162,7 @@ fn order(root: Option<&Root>) -> usize {
         Some(root) => match root.what {
             What::Local(..) | What::Body(_) | What::Module(_) => FAR,
             What::Handled => 2 * FAR,
-            What::Native => 3 * FAR,
+            What::Native(_) => 3 * FAR,
             What::Cycle => 4 * FAR,
         },
         None => 5 * FAR,

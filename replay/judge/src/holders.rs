@@ -297,6 +297,17 @@ impl Holder {
             || self.text.contains("] → coroutine ")
     }
 
+    /// Whether it is a list to which only a running call refers, such as a comprehension.
+    pub fn is_being_built(&self) -> bool {
+        let is_value = self.is_value() || self.text.starts_with("list[");
+        self.kind == HolderKind::Native && is_value && self.is_container()
+    }
+
+    /// Whether it is a value with which a running call of a Python function works.
+    pub fn is_value(&self) -> bool {
+        self.kind == HolderKind::Native && self.place.starts_with("value of ")
+    }
+
     /// Whether it is a variable of a forward that runs.
     pub fn is_in_forward(&self) -> bool {
         let function = self.place.rsplit("local of ").next().unwrap_or_default();
