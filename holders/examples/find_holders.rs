@@ -35,6 +35,7 @@ impl Tensors for Class<'_> {
         self.planted.get(&object).map(|planted| Memory {
             block: planted.block,
             bytes: planted.bytes,
+            covers: planted.bytes,
             references: 1,
             sharers: planted.sharers as u32,
         })

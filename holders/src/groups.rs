@@ -102,8 +102,11 @@ pub(crate) fn group(
             true => shared::other(group, (&mut paths, kept, search), &blocks),
             false => None,
         };
+        let of_group = group.blocks.iter().filter_map(|block| blocks.get(block));
+        let covers: u64 = of_group.map(|block| covered(block, search)).sum();
         result.holders.push(Holder {
             also,
+            covers: (covers < group.bytes - group.bytes / 8).then_some(covers),
             kind: group.kind,
             text: with_numbers(&group.text, &group.numbers),
             place: group.place(),
@@ -123,15 +126,39 @@ pub(crate) fn group(
     result
 }
 
+/// The bytes of a block that its tensors are; all if something else refers to it.
+fn covered(block: &Block, search: &Search) -> u64 {
+    let all = block.tensors.iter();
+    let (bases, named): (Vec<_>, Vec<_>) = all
+        .copied()
+        .partition(|(tensor, _)| is_native(search, *tensor));
+    // C++ code keeps the tensor of which others are views: each has a reference, and the object of newer forms.
+    let is_base = |(_, memory): &(Id, Memory)| memory.references as usize <= named.len() + 1;
+    let has_all = |(_, memory): &(Id, Memory)| memory.sharers as usize == block.tensors.len();
+    let covers = named.iter().map(|(_, memory)| memory.covers).sum();
+    match !named.is_empty() && named.iter().all(has_all) && bases.iter().all(is_base) {
+        true => block.bytes.min(covers),
+        false => block.bytes,
+    }
+}
+
+/// Whether only C++ code refers to a tensor.
+fn is_native(search: &Search, tensor: Id) -> bool {
+    let root = search
+        .beginning(tensor)
+        .and_then(|(root, _)| search.roots.get(root));
+    let is_native = root.is_some_and(|root| matches!(root.what, What::Native(_)));
+    is_native && !matches!(search.from(tensor), From::Object(_))
+}
+
 /// Keeps the better path.
 fn offer(block: &mut Block, search: &Search, tensor: Id, how: How) {
     let Some((root, _)) = search.beginning(tensor) else {
         return;
     };
     let root = search.roots.get(root);
-    // A tensor that only C++ code refers to has no holder in Python.
-    let is_native = root.is_some_and(|root| matches!(root.what, What::Native(_)));
-    if is_native && !matches!(search.from(tensor), From::Object(_)) {
+    // It has no holder in Python.
+    if is_native(search, tensor) {
         return;
     }
     let order = order(root) + depth(search, tensor);

@@ -47,6 +47,8 @@ pub struct Holder {
     pub blocks: u64,
     /// Bytes that become free if the container is emptied or the reference is deleted; `None` if that is not known.
     pub frees: Option<u64>,
+    /// The bytes that its tensors are, if they are views of larger tensors, which nothing else keeps.
+    pub covers: Option<u64>,
     /// Another container that has most of the same tensors, and where it is.
     pub also: Option<String>,
 }
@@ -127,6 +129,7 @@ impl Holders {
                         bytes: bytes.parse().unwrap_or(0),
                         blocks: blocks.parse().unwrap_or(0),
                         frees: frees.parse().ok(),
+                        covers: None,
                         also: None,
                     });
                 }
@@ -137,6 +140,11 @@ impl Holders {
                         (Some(holder), "place") => holder.place = text,
                         (Some(holder), _) => holder.also = Some(text),
                         (None, _) => {}
+                    }
+                }
+                ("covers", [bytes]) => {
+                    if let Some(holder) = &mut last {
+                        holder.covers = bytes.parse().ok();
                     }
                 }
                 ("block", [address, holder]) => {

@@ -186,6 +186,20 @@ impl Text<'_> {
         Some((&a.text, &b.text))
     }
 
+    /// That tensors are views, and what it would free if they were not.
+    pub(super) fn of_views(&self) -> String {
+        let covers = |of: &Holder| of.covers.unwrap_or(of.bytes);
+        let all: u64 = self.holders().map(|of| of.bytes).sum();
+        match self.holders().map(covers).sum::<u64>() {
+            covered if covered < all => format!(
+                "; or .clone() them: they are views (slices, parts of .split()), {} of the {} that they keep",
+                bytes(covered),
+                bytes(all)
+            ),
+            _ => String::new(),
+        }
+    }
+
     pub(super) fn advice_of_held(&self) -> Option<String> {
         let holder = self.holder()?;
         let name = match holder.kind {
@@ -224,10 +238,10 @@ impl Text<'_> {
                     "del {name} when it is no longer needed, or keep its tensors on the host with .cpu()"
                 ),
                 (None, Some(frees)) if frees > 0 => format!(
-                    "keep fewer tensors in {name}, or keep them on the host with .cpu(): emptying it frees {}",
-                    bytes(frees)
+                    "keep fewer tensors in {name}, or keep them on the host with .cpu(): emptying it frees {}{}",
+                    bytes(frees), self.of_views()
                 ),
-                _ => format!("keep fewer tensors in {name}, or keep them on the host with .cpu()"),
+                _ => format!("keep fewer tensors in {name}, or keep them on the host with .cpu(){}", self.of_views()),
             },
         })
     }

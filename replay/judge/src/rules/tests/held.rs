@@ -18,6 +18,7 @@ fn holder(kind: HolderKind, text: &str, place: &str, bytes: u64) -> Holder {
         bytes,
         blocks: 3,
         frees: None,
+        covers: None,
         also: None,
     }
 }
@@ -146,6 +147,23 @@ fn what_only_native_code_refers_to_is_not_called_a_running_call() {
         what.starts_with("a list that main (train.py:3) builds keeps"),
         "{what}"
     );
+}
+
+#[test]
+fn clone_is_advised_only_of_views() {
+    let preds = holder(HolderKind::Object, "preds[0…2]", MAIN, 8 * GIB);
+    for (covers, advises) in [(None, false), (Some(8 * MIB), true)] {
+        for kept in [vec![kept(8 * GIB)], Vec::new()] {
+            let preds = Holder {
+                covers,
+                ..preds.clone()
+            };
+            let advice = texts(&with(vec![preds], kept)).1;
+            let says = "; or .clone() them: they are views (slices, parts of .split()), 8.00 MiB of the 8.00 GiB that they keep";
+            assert_eq!(advice.ends_with(says), advises, "{advice}");
+            assert_eq!(advice.contains("clone"), advises, "{advice}");
+        }
+    }
 }
 
 #[test]
