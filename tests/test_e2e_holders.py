@@ -82,6 +82,17 @@ def test_a_holder_that_is_released_frees_what_is_recorded(run, recorded, tmp_pat
     assert {frees for text, (*_, frees) in failure.items() if text.startswith("viewed")} <= {"-"}
 
 
+def test_views_of_tensors_that_nothing_else_has(run, dump, tmp_path):
+    run("views")
+    [value] = [json.loads(line)["value"] for line in harness.run([dump, tmp_path / "report.bin"]).stdout.splitlines() if '"holders.' in line]
+    words = re.split("[\n\ufffd]", value)
+    texts = [word.removeprefix("text ") for word in words if word.startswith(("text ", "covers "))]
+    at = texts.index("rows[0…2]")
+    # Of float32.
+    assert texts[at + 1] == f"covers {3 * 1024 * 4}"
+    assert len([text for text in texts if text.startswith("covers ")]) == 1, texts
+
+
 def test_modules_gradients_and_graphs_are_holders_of_their_own(run, recorded, tmp_path):
     [lines] = printed(run("graphs").stderr)
     assert {"model: parameters and buffers, global of __main__", "model: gradients, global of __main__"} <= set(lines)

@@ -37,6 +37,7 @@ impl Tensors for Class<'_> {
                 let memory = Memory {
                     block: planted.block,
                     bytes: planted.bytes,
+                    covers: planted.bytes,
                     references: 1,
                     sharers: planted.sharers as u32,
                 };

@@ -194,11 +194,11 @@ fn named(paths: &mut Paths<'_>, search: &Search, path: &Path, how: How) -> Named
             call,
         };
     }
-    // A module is one holder.
+    // A module is one holder of its parameters. A graph hangs on one of them, or on another attribute.
     let is_module = |part: &Part| matches!(part, Part::Name(name) if is_of_module(name));
     let module = parts.iter().position(is_module);
     match (kind, module) {
-        (Kind::Object, _) | (_, None) => {}
+        (Kind::Object | Kind::Graph, _) | (_, None) => {}
         (_, Some(end)) => parts.truncate(end),
     }
     if kind == Kind::Traceback && module.is_none() {
@@ -247,7 +247,7 @@ fn kind_of(search: &Search, path: &Path) -> Kind {
     };
     let is_kept = |part: &Part| matches!(part, Part::Arrow(text) if text == "traceback");
     match search.roots.get(path.root).map(|root| &root.what) {
-        Some(What::Native) => Kind::Native,
+        Some(What::Native(_)) => Kind::Native,
         Some(What::Cycle) => Kind::Cycle,
         Some(What::Handled) => Kind::Traceback,
         _ if path.parts.iter().any(is_kept) => Kind::Traceback,

@@ -51,7 +51,7 @@ pub(crate) fn group(
         let root = search.beginning(*tensor).map(|(root, _)| root);
         let root = root.and_then(|root| search.roots.get(root));
         let rank = root.map_or(usize::MAX, |root| rank(root, kept.frames.all.len()));
-        let is_variable = !matches!(search.from(*tensor), From::Object(_));
+        let is_variable = search.is_variable(*tensor);
         (rank, is_variable, core::cmp::Reverse(graph.order))
     });
     let (graphs, heads): (Vec<_>, Vec<_>) = graphs.into_iter().unzip();
@@ -103,8 +103,12 @@ pub(crate) fn group(
             true => shared::other(group, (&mut paths, kept, search), &blocks),
             false => None,
         };
+        let covers = blocks.of(&group.blocks);
+        let covers = covers.map(|block| covered(block, blocks.tensors(block), search));
+        let covers: u64 = covers.sum();
         result.holders.push(Holder {
             also,
+            covers: (covers < group.bytes - group.bytes / 8).then_some(covers),
             kind: group.kind,
             text: with_numbers(&group.text, &group.numbers),
             place: group.place(),
@@ -132,15 +136,39 @@ pub(crate) fn group(
     result
 }
 
+/// The bytes of a block that its tensors are; all if something else refers to it.
+fn covered(block: &Block, tensors: &[(Id, Memory)], search: &Search) -> u64 {
+    let is_named = |(tensor, _): &&(Id, Memory)| !is_native(search, *tensor);
+    let named = tensors.iter().filter(is_named).count();
+    // C++ code keeps the tensor of which others are views: each has a reference, and the object of newer forms.
+    let is_known = |of: &(Id, Memory)| match is_named(&of) {
+        true => of.1.sharers as usize == tensors.len(),
+        false => of.1.references as usize <= named + 1,
+    };
+    if named == 0 || !tensors.iter().all(is_known) {
+        return block.bytes;
+    }
+    let covers = tensors.iter().filter(is_named).map(|(_, of)| of.covers);
+    block.bytes.min(covers.sum())
+}
+
+/// Whether only C++ code refers to a tensor.
+fn is_native(search: &Search, tensor: Id) -> bool {
+    let root = search
+        .beginning(tensor)
+        .and_then(|(root, _)| search.roots.get(root));
+    let is_native = root.is_some_and(|root| matches!(root.what, What::Native(_)));
+    is_native && !matches!(search.from(tensor), From::Object(_))
+}
+
 /// Keeps the better path.
 fn offer(block: &mut Block, search: &Search, tensor: Id, how: How) {
     let Some((root, _)) = search.beginning(tensor) else {
         return;
     };
     let root = search.roots.get(root);
-    // A tensor that only C++ code refers to has no holder in Python.
-    let is_native = root.is_some_and(|root| root.what == What::Native);
-    if is_native && !matches!(search.from(tensor), From::Object(_)) {
+    // It has no holder in Python.
+    if is_native(search, tensor) {
         return;
     }
     let order = order(root) + depth(search, tensor);
@@ -171,7 +199,7 @@ fn order(root: Option<&Root>) -> usize {
         Some(root) => match root.what {
             What::Local(..) | What::Body(_) | What::Module(_) => FAR,
             What::Handled => 2 * FAR,
-            What::Native => 3 * FAR,
+            What::Native(_) => 3 * FAR,
             What::Cycle => 4 * FAR,
         },
         None => 5 * FAR,

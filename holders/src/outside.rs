@@ -55,6 +55,11 @@ impl Outside {
         }
     }
 
+    /// The oldest frame that works with an object.
+    pub(crate) fn frame(&self, object: Id) -> Option<usize> {
+        self.frames.get(&object)?.iter().copied().max()
+    }
+
     /// The objects to which such references remain, once the frame `of` goes on, if there is one, and how many.
     pub(crate) fn remaining(
         &self,

@@ -123,7 +123,7 @@ impl<'a> Paths<'a> {
                 Part::Name(name.cloned().unwrap_or_default())
             }
             Some(What::Module(_) | What::Body(_)) | None => Part::Silent,
-            Some(What::Handled | What::Native | What::Cycle) => {
+            Some(What::Handled | What::Native(_) | What::Cycle) => {
                 Part::Name(class_name(kind(self.heap.object(object))))
             }
         }
@@ -139,7 +139,12 @@ impl<'a> Paths<'a> {
             }
             Some(What::Module(name)) => format!("global of {name}"),
             Some(What::Handled) => String::from("exception that is being handled"),
-            Some(What::Native) => String::from("native code or a running call"),
+            Some(What::Native(None)) => String::from("native code or a running call"),
+            Some(What::Native(Some(frame))) => {
+                let frame = self.frames.all.get(*frame);
+                let place = frame.map(|frame| self.codes.place(self.locked, &frame.locals));
+                format!("value of {}", place.unwrap_or_default())
+            }
             Some(What::Cycle) => String::from("reference cycle"),
             None => String::new(),
         }

@@ -28,8 +28,8 @@ pub(crate) enum What {
     Module(String),
     /// An exception that is being handled.
     Handled,
-    /// Native code, or a value that a running frame works with.
-    Native,
+    /// Native code, or a value with which the frame of this number works.
+    Native(Option<usize>),
     /// Nothing: a cycle that a collection would free.
     Cycle,
 }

@@ -59,7 +59,7 @@ pub(crate) fn rank(root: &Root, frames: usize) -> usize {
         (What::Handled, _) => LATE,
         (What::Local(..) | What::Body(_), false) => LATE + 1,
         (What::Module(_), false) => LATE + 2,
-        (What::Native | What::Cycle, _) => LATE + 3,
+        (What::Native(_) | What::Cycle, _) => LATE + 3,
     }
 }
 
@@ -137,6 +137,14 @@ impl Search {
             .get(object as usize)
             .copied()
             .unwrap_or(false)
+    }
+
+    /// Whether an object is a variable itself: of a frame, or of a module.
+    pub(crate) fn is_variable(&self, object: Id) -> bool {
+        match self.from(object) {
+            From::Object(from) => self.is_namespace(from),
+            From::Root(_) | From::Nowhere => true,
+        }
     }
 
     /// Whether an object is the namespace of a module.
@@ -244,7 +252,8 @@ impl Search {
     fn start_at_the_rest(&mut self, heap: &Heap, outside: &Outside, limits: &Limits) {
         let mut queue = VecDeque::new();
         for (object, _) in &outside.objects {
-            self.start(*object, What::Native, &mut queue);
+            let what = What::Native(outside.frame(*object));
+            self.start(*object, what, &mut queue);
         }
         self.follow(heap, &mut queue, limits, (&mut |_| true, None));
         for object in 0..heap.objects.len() as Id {

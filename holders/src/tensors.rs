@@ -12,6 +12,8 @@ pub struct Memory {
     pub block: u64,
     /// The block's bytes.
     pub bytes: u64,
+    /// The bytes of the block that are elements of the tensor, which a view has few of; all if that is not known.
+    pub covers: u64,
     /// The number of references to the tensor, that of the Python object included.
     pub references: u32,
     /// The number of tensors that share the storage.

@@ -137,6 +137,16 @@ def functions():
     freed("Thing.shared", lambda: delattr(Thing, "shared"))
 
 
+def views():
+    global rows, whole, parts, halves
+    # Nothing else has the tensors of which these are views.
+    rows = [floats(16)[:1024] for _ in range(3)]
+    whole = floats(12)
+    parts = list(whole.split(len(whole) // 4))
+    halves = list(floats(8).chunk(2))
+    failing()
+
+
 def variables():
     """Of a caller, once its calls have returned, which have the same tensors and others."""
     own, items, view = tensor(50), [tensor(40) for _ in range(2)], tensor(30)

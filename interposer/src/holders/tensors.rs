@@ -29,6 +29,8 @@ const MANY: usize = 1 << 12;
 /// A tensor's memory, before it is known whether that is a block of the device.
 struct Storage {
     address: u64,
+    /// The bytes of the tensor's elements, of a view.
+    covers: Option<u64>,
     references: u32,
     sharers: u32,
 }
@@ -38,10 +40,40 @@ impl Storage {
         Memory {
             block: self.address,
             bytes,
+            covers: self.covers.unwrap_or(bytes),
             references: self.references,
             sharers: self.sharers,
         }
     }
+}
+
+/// The offset of a storage's bytes behind that of its data's address.
+const SIZE: usize = 32;
+/// The offsets of a tensor's number of dimensions behind that of its storage, in newer and in older forms.
+const DIMENSIONS: [usize; 2] = [40, 48];
+/// The dimensions whose sizes are in the tensor itself. Their strides, the offset in the storage, the number of elements
+/// and the type follow.
+const INLINE: usize = 5;
+/// The bytes of an element, by the number of its type.
+const ITEMS: [u64; 16] = [1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4, 2];
+
+/// The bytes of a tensor's elements. None if they are not known: of types that are rare, and of tensors with many dimensions.
+///
+/// # Safety
+/// `tensor` is the address of a live `TensorImpl` that has the pointer to its storage at `storage`.
+unsafe fn elements(tensor: usize, storage: usize) -> Option<u64> {
+    DIMENSIONS.into_iter().find_map(|place| {
+        // SAFETY: promised by the caller; even in the smaller form, the larger offset is within the object.
+        let at = |index: usize| unsafe { field(tensor, storage + place + 8 * index) };
+        let dimensions = at(0).filter(|dimensions| *dimensions <= INLINE)?;
+        let size = |size: usize, index| size.checked_mul(at(index)?);
+        let size = (1..=dimensions).try_fold(1, size)?;
+        let behind = 1 + 2 * INLINE;
+        // The layout is another one if the sizes do not give the number of elements.
+        let count = at(behind + 1).filter(|count| *count == size)?;
+        let item = ITEMS.get(at(behind + 2)? & 0xffff)?;
+        (count as u64).checked_mul(*item)
+    })
 }
 
 /// Reads tensors of one device.
@@ -102,9 +134,12 @@ impl<'a> Reader<'a> {
         // SAFETY: a tensor of the known class has a storage, or null; both live as long as the Python object, and their
         // counts stand behind their vtables.
         unsafe {
+            let elements = elements(tensor, storage);
             let storage = field(tensor, storage)?;
+            let whole = field(storage, data + SIZE)? as u64;
             Some(Storage {
                 address: field(storage, data)? as u64,
+                covers: elements.filter(|bytes| *bytes < whole),
                 references: field(tensor, 8)? as u32,
                 sharers: field(storage, 8)? as u32,
             })
@@ -124,6 +159,7 @@ impl<'a> Reader<'a> {
         (known.device == self.device).then_some(Memory {
             block,
             bytes: known.bytes,
+            covers: known.bytes,
             references: graph::word(tensor + 8)? as u32,
             sharers: 0,
         })

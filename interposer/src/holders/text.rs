@@ -86,24 +86,21 @@ pub(super) fn recorded(holders: &Holders, live: u64) -> String {
         "walk {cut} {us} {objects} {references} {live} {}",
         holders.bytes
     );
-    let mut named = |head: String, text: &str, place: &str, also: Option<&str>| {
-        let _ = write!(out, "{head}\ntext {text}\nplace {place}\n");
-        if let Some(also) = also {
-            let _ = writeln!(out, "also {also}");
-        }
-    };
     for holder in &holders.holders {
         let (bytes, blocks, kind) = (holder.bytes, holder.blocks, holder.kind.word());
         let frees = holder
             .frees
             .map_or_else(|| String::from("-"), |bytes| bytes.to_string());
         let whose = if holder.is_own { "own" } else { "other" };
-        named(
-            format!("holder {kind} {whose} {bytes} {blocks} {frees}"),
-            &holder.text,
-            &holder.place,
-            holder.also.as_deref(),
-        );
+        let Holder { text, place, .. } = holder;
+        let _ = writeln!(out, "holder {kind} {whose} {bytes} {blocks} {frees}");
+        let _ = write!(out, "text {text}\nplace {place}\n");
+        if let Some(also) = &holder.also {
+            let _ = writeln!(out, "also {also}");
+        }
+        if let Some(covers) = holder.covers {
+            let _ = writeln!(out, "covers {covers}");
+        }
     }
     for (block, holder) in &holders.blocks {
         let _ = writeln!(out, "block {block:x} {holder}");

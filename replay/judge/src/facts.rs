@@ -222,6 +222,8 @@ pub(crate) struct Large {
     pub seq: Seq,
     /// Its line's index in [`Facts::parts`].
     pub part: usize,
+    /// Whether the forward that runs made it, or a forward of the round whose backward runs.
+    pub is_of_running: bool,
 }
 
 /// The smallest page of the card.
@@ -289,7 +291,7 @@ impl Facts {
                 .fact(ProcessKey::ALLOCATOR_CONF)
                 .filter(|text| !text.is_empty())
                 .map(str::to_owned),
-            largest: largest(replay, follow, &all_parts, &live),
+            largest: largest(replay, follow, &path, &all_parts, &live),
             parts: all_parts.clone(),
             most: most(replay, follow, &all_parts, &by_stack),
             outside: outside(replay, follow),

@@ -47,6 +47,8 @@ pub struct Holder {
     pub blocks: u64,
     /// Bytes that become free if the container is emptied or the reference is deleted; `None` if that is not known.
     pub frees: Option<u64>,
+    /// The bytes that its tensors are, if they are views of larger tensors, which nothing else keeps.
+    pub covers: Option<u64>,
     /// Another container that has most of the same tensors, and where it is.
     pub also: Option<String>,
 }
@@ -127,6 +129,7 @@ impl Holders {
                         bytes: bytes.parse().unwrap_or(0),
                         blocks: blocks.parse().unwrap_or(0),
                         frees: frees.parse().ok(),
+                        covers: None,
                         also: None,
                     });
                 }
@@ -137,6 +140,11 @@ impl Holders {
                         (Some(holder), "place") => holder.place = text,
                         (Some(holder), _) => holder.also = Some(text),
                         (None, _) => {}
+                    }
+                }
+                ("covers", [bytes]) => {
+                    if let Some(holder) = &mut last {
+                        holder.covers = bytes.parse().ok();
                     }
                 }
                 ("block", [address, holder]) => {
@@ -295,6 +303,17 @@ impl Holder {
     pub fn is_of_calls(&self) -> bool {
         self.place.starts_with("local of ") && self.place.contains(" calls of ")
             || self.text.contains("] → coroutine ")
+    }
+
+    /// Whether it is a list to which only a running call refers, such as a comprehension.
+    pub fn is_being_built(&self) -> bool {
+        let is_value = self.is_value() || self.text.starts_with("list[");
+        self.kind == HolderKind::Native && is_value && self.is_container()
+    }
+
+    /// Whether it is a value with which a running call of a Python function works.
+    pub fn is_value(&self) -> bool {
+        self.kind == HolderKind::Native && self.place.starts_with("value of ")
     }
 
     /// Whether it is a variable of a forward that runs.

@@ -344,7 +344,6 @@ fn largest(facts: &Facts) -> Option<Verdict> {
     }
     let verdict = of_line(kind, figure, line.map(|part| &part.owner));
     Some(match kind {
-        Kind::Activations => held::activations(facts, verdict),
         Kind::Model => held::models(facts, verdict),
         _ => verdict,
     })

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use gpumem_capture::{EventFlags, Level, StackId};
+use gpumem_capture::{EventFlags, Level, Seq, StackId};
 use gpumem_replay::attribution::{Owner, PYTORCH_ALLOCATOR, Split, library, owner};
 use gpumem_replay::{Backing, Category, Figure, KeyId, Replay, StackKey, ThreadPhase};
 use rustc_hash::FxHashSet;
@@ -354,9 +354,20 @@ const LARGEST: usize = 256;
 pub(super) fn largest(
     replay: &Replay,
     follow: &Follow,
+    path: &Path,
     parts: &[Part],
     live: &[Live],
 ) -> Vec<Large> {
+    let loops = follow.rounds.loops().iter();
+    let around = loops.filter(|of| !of.is_line && of.contains(path));
+    let innermost = around.max_by_key(|of| (of.depth, of.first));
+    let began = innermost.and_then(|of| of.newest());
+    let began = began.map_or(Seq(0), |start| start.seq);
+    let is_of_running = |of: &Live| {
+        let made_by = follow.rounds.known_path(replay.stacks(of.block.key).py);
+        let is_same = made_by.is_some_and(|of| of.in_forward() && of.site() == path.site());
+        of.block.seq >= began && (path.is_backward || is_same)
+    };
     let mut blocks: Vec<&Live> = live.iter().collect();
     blocks.sort_by_key(|of| (Reverse(of.block.bytes), of.address));
     let with_part = |of: &&Live| {
@@ -366,6 +377,7 @@ pub(super) fn largest(
             address: of.address,
             bytes: of.block.bytes,
             seq: of.block.seq,
+            is_of_running: is_of_running(of),
             part: parts.iter().position(is_of)?,
         })
     };

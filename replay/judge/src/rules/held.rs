@@ -66,9 +66,25 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
         return verdict;
     };
     let holders = all.of(&kept.blocks);
-    let Some(holder) = holders.first().and_then(|at| all.all.get(*at)) else {
+    let Some((first, holder)) = holders
+        .first()
+        .and_then(|at| Some((*at, all.all.get(*at)?)))
+    else {
         return verdict;
     };
+    // What a model has is kept with the model.
+    let mut models = models_in(facts).into_iter();
+    match (models.find(|of| of.contains(&first)), verdict.kind) {
+        (Some(holders), Kind::EarlierModels) => {
+            return Verdict {
+                certainty: Certainty::Proven,
+                holders,
+                ..verdict
+            };
+        }
+        (Some(holders), Kind::KeptTensors) => return held(facts, holders),
+        _ => {}
+    }
     let kind = match (holder.kind, verdict.kind) {
         // A comprehension or a map() has its list in a running call.
         (HolderKind::Graph, _)
@@ -85,16 +101,53 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
         (HolderKind::Object, Kind::KeptGraphs | Kind::NoBackward | Kind::Waiting) => {
             Kind::KeptTensors
         }
-        (HolderKind::Traceback | HolderKind::Cycle | HolderKind::Native, kind) => {
-            return Verdict { kind, ..verdict };
-        }
+        (HolderKind::Traceback | HolderKind::Cycle, _) => return verdict,
         (_, kind) => kind,
+    };
+    let is_named = match holder.kind {
+        HolderKind::Native => kind == Kind::KeptTensors,
+        _ => holder.is_own && kind != Kind::Activations,
     };
     Verdict {
         kind,
         certainty: Certainty::Proven,
-        holders: if holder.is_own { holders } else { Vec::new() },
+        holders: if is_named { holders } else { Vec::new() },
         ..verdict
+    }
+}
+
+/// The models of each container that has several: the holders of their parameters, gradients and optimizer state.
+fn models_in(facts: &Facts) -> Vec<Vec<usize>> {
+    let mut containers: BTreeMap<(&str, &str), Vec<(HolderKind, usize)>> = BTreeMap::new();
+    for (at, of) in facts.all_holders().iter().enumerate() {
+        let is_part = matches!(
+            of.kind,
+            HolderKind::Object | HolderKind::Parameters | HolderKind::Gradients
+        );
+        if is_part && of.is_own && of.has_range() {
+            let all = containers.entry((of.name(), &of.place)).or_default();
+            all.push((of.kind, at));
+        }
+    }
+    let of_models = |all: &Vec<(HolderKind, usize)>| {
+        let mut kinds = all.iter().map(|(kind, _)| *kind);
+        all.len() > 1 && kinds.any(|kind| kind == HolderKind::Parameters)
+    };
+    let mut models: Vec<_> = containers.into_values().filter(of_models).collect();
+    models.iter_mut().for_each(|all| {
+        all.sort_by_key(|(kind, at)| (*kind != HolderKind::Parameters, *at));
+    });
+    let holders = |all: Vec<(HolderKind, usize)>| all.into_iter().map(|(_, at)| at).collect();
+    models.into_iter().map(holders).collect()
+}
+
+/// What some holders keep.
+fn held(facts: &Facts, holders: Vec<usize>) -> Verdict {
+    let each = holders.iter().filter_map(|at| facts.all_holders().get(*at));
+    let figure = each.map(Holder::figure).sum();
+    Verdict {
+        line: line_of(facts, |of| holders.contains(&of)),
+        ..proven(Kind::Held, figure, holders)
     }
 }
 
@@ -102,17 +155,17 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
 /// and the state of an optimizer are not such objects.
 pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
     let counts = |holder: &Holder| {
-        let of_ended_forward =
-            || facts.request.in_forward && !facts.request.in_backward && !holder.is_in_forward();
+        let of_ended_forward = || {
+            let runs = facts.request.in_forward && !facts.request.in_backward;
+            runs && !holder.is_in_forward() && !is_of_running(facts, holder)
+        };
         match holder.kind {
             HolderKind::Object => {
                 let is_state = holder.text.contains(".state[");
-                // An attribute of modules may have what a graph needs anyway.
                 let is_cache = holder.cached_by().or(holder.cached_property()).is_some();
                 let frees = is_cache || holder.text.ends_with(']') || holder.frees > Some(0);
                 let is_container = (holder.is_container() || is_cache) && frees;
-                let is_attribute = holder.text.contains('.') && !is_cache;
-                let counts = is_container && !(is_attribute && is_of_graph(facts, holder));
+                let counts = is_container && (is_cache || !is_of_running(facts, holder));
                 holder.is_own && (counts || holder.is_of_calls()) && !is_state
             }
             // A list that a running call builds.
@@ -130,37 +183,26 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
         let is_same =
             |of: &Holder| of.is_of_calls() && (of.kind, &of.place) == (holder.kind, &holder.place);
         let same = all().filter(|(other, of)| *other == at || is_same(of));
-        same.collect::<Vec<_>>()
+        same.map(|(at, _)| at).collect::<Vec<_>>()
     });
     // All that is below one variable, in nested dictionaries.
-    let mut variables: BTreeMap<(&str, &str), Vec<(usize, &Holder)>> = BTreeMap::new();
+    let mut variables: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
     let is_object = |of: &Holder| of.kind == HolderKind::Object && of.is_own && !of.is_of_calls();
     for (at, of) in all().filter(|(_, of)| is_object(of)) {
         if let Some(name) = of.variable() {
-            variables
-                .entry((name, &of.place))
-                .or_default()
-                .push((at, of));
+            variables.entry((name, &of.place)).or_default().push(at);
         }
     }
-    let sum =
-        |parts: &Vec<(usize, &Holder)>| parts.iter().map(|(_, of)| of.figure()).sum::<Figure>();
-    let much = |parts: &Vec<(usize, &Holder)>| notable(sum(parts).bytes, facts.live, MUCH);
     let whole = variables.into_values().filter(|parts| parts.len() > 1);
-    let whole = whole.max_by_key(|parts| sum(parts).bytes);
-    let found = one.filter(much).or(whole.filter(much));
-    found.map(|parts| {
-        let figure = sum(&parts);
-        let holders: Vec<usize> = parts.into_iter().map(|(at, _)| at).collect();
-        Verdict {
-            line: line_of(facts, |of| holders.contains(&of)),
-            ..proven(Kind::Held, figure, holders)
-        }
-    })
+    let whole = whole.chain(models_in(facts)).map(|of| held(facts, of));
+    let whole = whole.max_by_key(|of| of.bytes);
+    let much = |of: &Verdict| notable(of.bytes, facts.live, MUCH);
+    let one = one.map(|of| held(facts, of)).filter(much);
+    one.or(whole.filter(much))
 }
 
-/// Whether a forward or backward that runs needs what an object has.
-fn is_of_graph(facts: &Facts, holder: &Holder) -> bool {
+/// Whether the graph of a forward or backward that runs needs what an object has, or is what a graph has.
+fn is_of_running(facts: &Facts, holder: &Holder) -> bool {
     let of = facts.holders.as_ref().map(|of| (&of.blocks, &of.all));
     let (mut all, mut activations) = (0, 0);
     for large in &facts.largest {
@@ -168,7 +210,8 @@ fn is_of_graph(facts: &Facts, holder: &Holder) -> bool {
         if at.and_then(|at| of?.1.get(*at)) == Some(holder) {
             all += large.bytes;
             let part = facts.parts.get(large.part);
-            if part.is_some_and(|part| part.category == Category::Activation) {
+            let is_activation = part.is_some_and(|part| part.category == Category::Activation);
+            if is_activation && large.is_of_running {
                 activations += large.bytes;
             }
         }
@@ -184,20 +227,6 @@ pub(crate) fn is_without_object(facts: &Facts, kept: &Kept) -> bool {
         let is_enough = bytes > 0 && notable(bytes, kept.figure.bytes, 80);
         is_enough && holders.of(&kept.blocks).is_empty()
     })
-}
-
-/// Activations, if the walk shows on which tensor their graph hangs.
-pub(super) fn activations(facts: &Facts, verdict: Verdict) -> Verdict {
-    let is_own = |at: usize| facts.all_holders().get(at).is_some_and(|of| of.is_own);
-    let holders = facts.holders.as_ref();
-    match holders.and_then(|holders| holders.of_kind(HolderKind::Graph)) {
-        Some((figure, at)) if figure.bytes >= verdict.bytes / 2 && is_own(at) => Verdict {
-            certainty: Certainty::Proven,
-            holders: vec![at],
-            ..verdict
-        },
-        _ => verdict,
-    }
 }
 
 /// Lines that hold the same amount, if that is much, and more than an optimizer's `state`. Of what the walk shows to be a copy
@@ -299,7 +328,5 @@ pub(super) fn is_in_container(facts: &Facts, kept: &Kept) -> bool {
 /// Whether what earlier rounds hold is in a list that a running call builds, or are variables of calls that run at the same
 /// time: then these are no rounds.
 pub(super) fn is_being_built(facts: &Facts, kept: &Kept) -> bool {
-    first(facts, kept).is_some_and(|holder| {
-        holder.kind == HolderKind::Native && holder.is_container() || holder.is_of_calls()
-    })
+    first(facts, kept).is_some_and(|holder| holder.is_being_built() || holder.is_of_calls())
 }

@@ -184,10 +184,7 @@ impl Text<'_> {
                 "drop the references here, and in the processes that received the tensors".into()
             }
             _ => {
-                let view = match kept.lines.first().is_some_and(|line| line.in_forward) {
-                    true => "; if they are views (slices, parts of .split()), .clone() them: a view keeps its whole tensor",
-                    false => "",
-                };
+                let view = self.of_views();
                 let graph = match kept.is_no_grad || self.is_without_graph() {
                     true => "",
                     false => ", store .detach() of tensors that have a graph",

@@ -37,7 +37,6 @@ impl Text<'_> {
         };
         match holder.kind {
             HolderKind::Graph => format!("the graph of {text}"),
-            HolderKind::Gradients if self.verdict.kind == Kind::EarlierModels => text,
             HolderKind::Parameters => format!("the parameters and buffers of {text}"),
             HolderKind::Gradients => format!("the gradients of {text}"),
             _ => text,
@@ -47,6 +46,15 @@ impl Text<'_> {
     /// `metric.preds[0…213], local of main (train.py:31)`
     fn named(&self, holder: &Holder) -> String {
         format!("{}, {}", self.name(holder), holder.place)
+    }
+
+    /// What has all of it, if that are models with what belongs to them, and where it is.
+    fn models(&self) -> Option<(String, &str)> {
+        let all: Vec<&Holder> = self.holders().collect();
+        let first = *all.first()?;
+        let is_model = first.kind == HolderKind::Parameters && all.len() > 1;
+        let texts: Vec<&str> = all.iter().map(|of| &*of.text).collect();
+        is_model.then(|| (common(&texts), &*first.place))
     }
 
     /// The variable that has all of it, if it has that in several parts.
@@ -62,6 +70,12 @@ impl Text<'_> {
     pub(super) fn kept_by(&self) -> String {
         let holders: Vec<&Holder> = self.holders().collect();
         let place = holders.first().map(|holder| &holder.place);
+        if let Some((name, place)) = self.models() {
+            return format!("; kept by {name}, {place}");
+        }
+        if let Some(holder) = holders.first().filter(|of| of.kind == HolderKind::Native) {
+            return format!("; kept by {}", of_native(holder));
+        }
         let also = holders.iter().find_map(|holder| holder.also.as_ref());
         let also = also.map_or_else(String::new, |also| format!("; also by {also}"));
         let is_one_place = holders.iter().all(|holder| Some(&holder.place) == place);
@@ -95,10 +109,25 @@ impl Text<'_> {
                 holder.text,
                 self.allocated_by()
             ),
-            _ if holder.kind == HolderKind::Native => {
+            _ if holder.is_value() => {
+                let verb = match of_class(holder) {
+                    "list" => "builds",
+                    _ => "works with",
+                };
+                let call = holder.place.trim_start_matches("value of ");
                 format!(
-                    "a {} that a running call builds keeps {sum}{}",
+                    "a {} that {call} {verb} keeps {sum}{}",
                     of_class(holder),
+                    self.allocated_by()
+                )
+            }
+            _ if holder.kind == HolderKind::Native => {
+                format!("{}, keep {sum}{}", of_native(holder), self.allocated_by())
+            }
+            _ if self.models().is_some() => {
+                let (name, place) = self.models().unwrap_or_default();
+                format!(
+                    "{name}, {place} keeps {sum}: models, with gradients and optimizer state{}",
                     self.allocated_by()
                 )
             }
@@ -157,6 +186,20 @@ impl Text<'_> {
         Some((&a.text, &b.text))
     }
 
+    /// That tensors are views, and what it would free if they were not.
+    pub(super) fn of_views(&self) -> String {
+        let covers = |of: &Holder| of.covers.unwrap_or(of.bytes);
+        let all: u64 = self.holders().map(|of| of.bytes).sum();
+        match self.holders().map(covers).sum::<u64>() {
+            covered if covered < all => format!(
+                "; or .clone() them: they are views (slices, parts of .split()), {} of the {} that they keep",
+                bytes(covered),
+                bytes(all)
+            ),
+            _ => String::new(),
+        }
+    }
+
     pub(super) fn advice_of_held(&self) -> Option<String> {
         let holder = self.holder()?;
         let name = match holder.kind {
@@ -182,6 +225,7 @@ impl Text<'_> {
             _ if holder.is_of_calls() => {
                 "let fewer of these calls run at once, or let each of them need less".into()
             }
+            _ if self.models().is_some() => "keep fewer of these models on the card: move the others to the host, with their gradients and optimizer state".into(),
             _ if self.advice_of_holder().is_some() => return self.advice_of_holder(),
             _ if holder.kind == HolderKind::Graph && !holder.is_own => {
                 "evaluating: use torch.no_grad(); training: call backward() for each of them".into()
@@ -194,13 +238,46 @@ impl Text<'_> {
                     "del {name} when it is no longer needed, or keep its tensors on the host with .cpu()"
                 ),
                 (None, Some(frees)) if frees > 0 => format!(
-                    "keep fewer tensors in {name}, or keep them on the host with .cpu(): emptying it frees {}",
-                    bytes(frees)
+                    "keep fewer tensors in {name}, or keep them on the host with .cpu(): emptying it frees {}{}",
+                    bytes(frees), self.of_views()
                 ),
-                _ => format!("keep fewer tensors in {name}, or keep them on the host with .cpu()"),
+                _ => format!("keep fewer tensors in {name}, or keep them on the host with .cpu(){}", self.of_views()),
             },
         })
     }
+}
+
+/// The path that paths have in common: `e.members[…]` of `e.members[0…5].net` and `e.members[0…4].opt`.
+fn common(texts: &[&str]) -> String {
+    let first = texts.first().copied().unwrap_or_default();
+    let is_in_all = |end: usize| {
+        let start = first.get(..end).unwrap_or_default();
+        let is_end = |text: &&str| {
+            let rest = text.strip_prefix(start);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        texts.iter().all(is_end)
+    };
+    let ends = first.match_indices(['.', '[']).map(|(at, _)| at);
+    let end = ends.chain([first.len()]).rfind(|end| is_in_all(*end));
+    let name = end.and_then(|end| first.get(..end)).unwrap_or(first);
+    let rest = first.get(name.len()..).unwrap_or_default();
+    match rest.starts_with('[') {
+        true => format!("{name}[…]"),
+        false => name.to_owned(),
+    }
+}
+
+/// What only native code refers to.
+fn of_native(holder: &Holder) -> String {
+    let class = of_class(holder);
+    let example = match class {
+        "list" => "what list(…) builds",
+        _ => "arguments of atexit.register",
+    };
+    format!(
+        "objects of class {class} to which only native code or a running call refers, such as {example}"
+    )
 }
 
 /// The class of an object without a name: `list` of `list[0…6]`.

@@ -1,9 +1,10 @@
 //! Rules about who keeps memory.
 
+use gpumem_capture::Seq;
 use gpumem_replay::names::Names;
 
 use super::*;
-use crate::facts::Copied;
+use crate::facts::{Copied, Large};
 use crate::holders::{Holder, HolderKind, Holders};
 use crate::words;
 
@@ -17,6 +18,7 @@ fn holder(kind: HolderKind, text: &str, place: &str, bytes: u64) -> Holder {
         bytes,
         blocks: 3,
         frees: None,
+        covers: None,
         also: None,
     }
 }
@@ -74,16 +76,10 @@ fn the_graph_of_a_forward_that_runs_is_activations() {
             vec![holder(HolderKind::Graph, "x", place, 8 * GIB)],
             vec![kept(8 * GIB)],
         );
-        let (kind, certainty, holder) = judged(&of);
         assert_eq!(
-            (kind, certainty),
-            (Kind::Activations, Certainty::Proven),
-            "{place}"
-        );
-        assert_eq!(
-            holder.is_some(),
-            place.starts_with("local"),
-            "what a package calls it says nothing"
+            judged(&of),
+            (Kind::Activations, Certainty::Proven, None),
+            "{place}: that a forward that runs has its graph says nothing"
         );
     }
 }
@@ -122,6 +118,120 @@ fn a_list_that_a_running_call_builds_has_no_rounds() {
     );
     let of = with(vec![list], vec![kept(8 * GIB)]);
     assert_eq!(judged(&of), (Kind::Held, Certainty::Proven, Some(0)));
+}
+
+/// What is true, and the advice.
+fn texts(of: &Facts) -> (String, String) {
+    let (names, verdict) = (Names::default(), judge(of));
+    let advice = words::advice(&names, of, &verdict);
+    (
+        words::what(&names, of, &verdict),
+        advice.unwrap_or_default(),
+    )
+}
+
+#[test]
+fn what_only_native_code_refers_to_is_not_called_a_running_call() {
+    let of = |text: &str, place: &str| {
+        let native = holder(HolderKind::Native, text, place, 8 * GIB);
+        let of = with(vec![native], vec![kept(8 * GIB)]);
+        (judged(&of).0, texts(&of).0)
+    };
+    let (kind, what) = of("tuple[1]", "native code or a running call");
+    assert_eq!(kind, Kind::KeptTensors, "these are rounds");
+    let says = "kept by objects of class tuple to which only native code or a running call refers, such as arguments of atexit.register";
+    assert!(what.contains(says), "{what}");
+    let (kind, what) = of("list[0…6]", "value of main (train.py:3)");
+    assert_eq!(kind, Kind::Held);
+    assert!(
+        what.starts_with("a list that main (train.py:3) builds keeps"),
+        "{what}"
+    );
+}
+
+#[test]
+fn clone_is_advised_only_of_views() {
+    let preds = holder(HolderKind::Object, "preds[0…2]", MAIN, 8 * GIB);
+    for (covers, advises) in [(None, false), (Some(8 * MIB), true)] {
+        for kept in [vec![kept(8 * GIB)], Vec::new()] {
+            let preds = Holder {
+                covers,
+                ..preds.clone()
+            };
+            let advice = texts(&with(vec![preds], kept)).1;
+            let says = "; or .clone() them: they are views (slices, parts of .split()), 8.00 MiB of the 8.00 GiB that they keep";
+            assert_eq!(advice.ends_with(says), advises, "{advice}");
+            assert_eq!(advice.contains("clone"), advises, "{advice}");
+        }
+    }
+}
+
+#[test]
+fn models_are_kept_with_their_gradients_and_optimizer_state() {
+    let all = |kind, text: &str, bytes| holder(kind, text, MAIN, bytes);
+    let members = || {
+        vec![
+            all(HolderKind::Gradients, "e.members[0…5].net", 2 * GIB),
+            all(HolderKind::Parameters, "e.members[0…15].net", 6 * GIB),
+            all(
+                HolderKind::Object,
+                "e.members[0…4].opt.state[…]['exp_avg']",
+                2 * GIB,
+            ),
+            all(HolderKind::Object, "preds[0…2]", GIB),
+        ]
+    };
+    let of = with(members(), vec![kept(2 * GIB)]);
+    let verdict = judge(&of);
+    assert_eq!((verdict.kind, verdict.bytes), (Kind::Held, 10 * GIB));
+    let (what, advice) = texts(&of);
+    assert!(
+        what.starts_with(&format!("e.members[…], {MAIN} keeps 10.0 GiB")),
+        "{what}"
+    );
+    assert!(
+        advice.contains("with their gradients and optimizer state"),
+        "{advice}"
+    );
+    let mut of = with(members(), vec![kept(10 * GIB)]);
+    of.kept[0].of_models = true;
+    assert_eq!(judge(&of).kind, Kind::EarlierModels);
+    assert!(texts(&of).0.contains("kept by e.members[…], local of main"));
+    let gradients = all(HolderKind::Gradients, "e.members[0…5].net", 8 * GIB);
+    let of = with(vec![gradients], vec![kept(8 * GIB)]);
+    assert!(
+        texts(&of).0.contains("kept by the gradients of"),
+        "nothing else of them is there"
+    );
+}
+
+#[test]
+fn what_the_graph_of_a_running_forward_needs_is_kept_by_no_container() {
+    let kinds = [
+        (HolderKind::Object, "net.hidden[0…2]"),
+        (HolderKind::Graph, "net.states[2]"),
+    ];
+    for (of_walk, text) in kinds {
+        let mut of = with(vec![holder(of_walk, text, MAIN, 8 * GIB)], Vec::new());
+        of.request.in_forward = true;
+        let large = |address| Large {
+            address,
+            bytes: 2 * GIB,
+            seq: Seq(1),
+            part: 0,
+            is_of_running: true,
+        };
+        of.largest = [1, 2, 3].map(large).into();
+        assert_eq!(judged(&of).0, Kind::Activations, "{text}");
+        of.largest
+            .iter_mut()
+            .for_each(|large| large.is_of_running = false);
+        assert_eq!(
+            judged(&of).0,
+            Kind::Held,
+            "{text}: it is of an earlier round"
+        );
+    }
 }
 
 #[test]
