@@ -91,10 +91,14 @@ pub struct Longer {
     pub owner: Owner,
     /// Its live tensors.
     pub figure: Figure,
-    /// How many times they grew.
+    /// Their addresses and bytes.
+    pub blocks: Vec<(u64, u64)>,
+    /// How many times those of its largest stack grew.
     pub rises: u64,
-    /// The smallest and the largest rise.
+    /// The smallest and the largest of these rises.
     pub rise: (u64, u64),
+    /// Whether a forward or a backward computes it, with gradients: it grows with what that is given.
+    pub is_computed: bool,
 }
 
 /// A line whose newest tensor is larger than all before.
@@ -184,8 +188,8 @@ pub struct Facts {
     pub outside: Vec<Outside>,
     /// What earlier rounds of the loops around the request hold, the outermost loop first.
     pub kept: Vec<Kept>,
-    /// The line whose tensor becomes larger, if it is the largest such.
-    pub longer: Option<Longer>,
+    /// The lines whose tensors become larger each time.
+    pub longer: Vec<Longer>,
     /// The line of the largest tensor, if that was the first of its size.
     pub larger: Option<Larger>,
     /// Tensors of the request's size.

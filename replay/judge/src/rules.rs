@@ -144,21 +144,17 @@ fn outside(facts: &Facts) -> Option<Verdict> {
 }
 
 fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
-    let longer = facts.longer.as_ref().filter(|of| {
-        let each = of.figure.bytes.checked_div(of.figure.blocks).unwrap_or(0);
-        let rose = of.rise.0.midpoint(of.rise.1).saturating_mul(of.rises);
-        notable(of.figure.bytes, facts.live, NOTABLE) && notable(rose, each, NOTABLE)
-    });
+    let longer = held::lengthened(facts);
     let at = strongest(facts);
     let kept = at.map(|at| &facts.kept[at]);
     if let Some(longer) = longer
         && kept.is_none_or(|kept| {
             // It is in the round before, too.
             let most = kept.figure.bytes - u64::from(!kept.is_growth).min(kept.figure.bytes);
-            most < longer.figure.bytes
+            most < longer.bytes
         })
     {
-        return Some(of_line(Kind::Lengthened, longer.figure, &longer.owner));
+        return Some(longer);
     }
     let (at, kept) = (at?, kept?);
     // Free memory that would do is more, or a store of a fixed length does not grow.

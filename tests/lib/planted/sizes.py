@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from program import CULPRIT, HEAD, NO_GRAD, TRAIN, Program, Sizes, indented, kind, net, optimizer, placed, sizes
+from program import CULPRIT, HEAD, NO_GRAD, ROUND, TRAIN, Program, Sizes, indented, kind, net, optimizer, placed, sizes
 
 KEEPS = frozenset(["clone", "no_grad", "host"])
 ACTIVATIONS = frozenset(["activations", "alike"])
@@ -271,3 +271,43 @@ def own_limit(rng: Random) -> Program:
     limit = "torch.cuda.set_per_process_memory_fraction(0.1)\n"
     source = placed(rng, f"net = Net().cuda()\n{optimizer(rng)}", of.batch, TRAIN, definitions=limit + net(rng, of))
     return Program(source, frozenset(["own_limit"]), frozenset(), (), {"fraction": [(limit, "")]}, KEEPS, 0, 0.5, fraction=0.1)
+
+
+@kind
+def bank_without_bound(rng: Random) -> Program:
+    """A buffer is extended in each step, and each output is compared with all of it."""
+    rows, dim = rng.choice([(256, 128), (512, 64), (512, 128)])
+    name = rng.choice(["queue", "bank", "memory"])
+    put = rng.choice([f"self.{name} = torch.cat([keys, self.{name}])", f"self.{name} = torch.cat((self.{name}, keys))"])
+    scale = rng.choice([" / 0.07", ".mul(14)"])
+    source = f"""{HEAD}class Contrast(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, {dim}))
+        self.register_buffer("{name}", torch.zeros({rows * 4}, {dim}))
+    def forward(self, x):
+        q = F.normalize(self.encoder(x), dim=1)
+        with torch.no_grad():
+            keys = F.normalize(self.encoder(x), dim=1)
+        scores = q @ self.{name}.t()
+        self.enqueue(keys)
+        return scores{scale}
+    {NO_GRAD.strip()}
+    def enqueue(self, keys):
+        {put}{CULPRIT}
+def main():
+    net = Contrast().cuda()
+    {optimizer(rng).strip()}
+    for step in range(1000):
+        {ROUND}
+        scores = net(torch.randn({rows}, 64, device="cuda"))
+        loss = F.cross_entropy(scores, torch.zeros({rows}, dtype=torch.long, device="cuda"))
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+main()
+"""
+    return Program(
+        source, frozenset(["lengthened"]), frozenset(["activations"]), ("net",), {"limit": [(put, f"{put}[-{rows * 4}:]")]},
+        frozenset(["expandable", "no_grad"]), rng.choice([9, 19, 30]),
+    )  # fmt: skip

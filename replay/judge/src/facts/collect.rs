@@ -169,11 +169,11 @@ pub(super) fn outside(replay: &Replay, follow: &Follow) -> Vec<Outside> {
 const RISES: u64 = 2;
 const UNEVEN: u64 = 8;
 
-pub(super) fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<Longer> {
+pub(super) fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Vec<Longer> {
     let key_of = |of: &Live| replay.key_of_all_categories(of.block.key);
     let by_key = sums(live.iter().map(|of| (key_of(of), of.figure())));
     // Each layer of a network has separate stacks.
-    let mut lines: BTreeMap<Owner, Longer> = BTreeMap::new();
+    let mut lines: BTreeMap<(Owner, bool), Longer> = BTreeMap::new();
     for (key, figure) in by_key {
         let history = follow.history_of(replay, key);
         let (least, most) = history.rise;
@@ -184,25 +184,33 @@ pub(super) fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<
         if history.rises < RISES || !is_replaced || is_uneven {
             continue;
         }
-        // What a forward keeps for its backward grows with the batch.
-        let path = follow.rounds.known_path(replay.stacks(key).py);
-        let of_graph = path.is_some_and(|path| path.in_forward() || path.is_backward)
-            && !replay.stacks(key).purpose.is_no_grad();
-        if of_graph {
-            continue;
-        }
-        let owner = line_of(replay, replay.stacks(key), follow.level);
-        let of = lines.entry(owner.clone()).or_insert(Longer {
+        let stacks = replay.stacks(key);
+        let path = follow.rounds.known_path(stacks.py);
+        let of_key = || live.iter().filter(|of| key_of(of) == key);
+        let is_in_forward = path.is_some_and(Path::in_forward);
+        let is_backward = replay.names.backwards.contains_key(&stacks.py);
+        // A backward runs without gradients.
+        let is_computed = of_key().any(|of| {
+            let purpose = replay.stacks(of.block.key).purpose;
+            let is_kept = is_in_forward || of.category == Category::Activation;
+            is_backward
+                || purpose.phase() == ThreadPhase::Backward
+                || is_kept && !purpose.is_no_grad()
+        });
+        let owner = line_of(replay, stacks, follow.level);
+        let of = lines.entry((owner.clone(), is_computed)).or_insert(Longer {
             owner,
             figure: Figure::default(),
+            blocks: Vec::new(),
             rises: history.rises,
             rise: history.rise,
+            is_computed,
         });
         of.figure += figure;
-        of.rises = of.rises.min(history.rises);
-        of.rise = (of.rise.0.min(least), of.rise.1.max(most));
+        of.blocks
+            .extend(of_key().map(|of| (of.address, of.block.bytes)));
     }
-    lines.into_values().max_by_key(|of| of.figure.bytes)
+    lines.into_values().collect()
 }
 
 pub(super) fn larger(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<Larger> {

@@ -6,7 +6,7 @@ use gpumem_replay::attribution::Owner;
 use gpumem_replay::{Category, Figure};
 
 use super::{NOTABLE, notable, of_line};
-use crate::facts::Facts;
+use crate::facts::{Facts, Longer};
 use crate::holders::{Holder, HolderKind};
 use crate::kept::Kept;
 use crate::verdict::{Certainty, Kind, Verdict};
@@ -149,6 +149,36 @@ fn held(facts: &Facts, holders: Vec<usize>) -> Verdict {
         line: line_of(facts, |of| holders.contains(&of)),
         ..proven(Kind::Held, figure, holders)
     }
+}
+
+/// How many rises in a row show that what is computed grows with what is kept.
+const WITH: u64 = 4;
+
+/// A line whose tensor becomes larger each time, and what keeps it. What a forward computes from that tensor counts, too.
+pub(super) fn lengthened(facts: &Facts) -> Option<Verdict> {
+    let holders = facts.holders.as_ref();
+    let of_program = |of: &Longer| {
+        let mut all = holders.map_or_else(Vec::new, |all| all.of(&of.blocks));
+        let holder = |at: &usize| facts.all_holders().get(*at);
+        all.retain(|at| holder(at).is_some_and(|of| of.is_own));
+        all
+    };
+    let is_of_graph = |of: &&Longer| {
+        let holder = holders.and_then(|all| all.all.get(*all.of(&of.blocks).first()?));
+        of.is_computed || holder.is_some_and(|of| of.kind == HolderKind::Graph)
+    };
+    let kept = facts.longer.iter().filter(|of| !is_of_graph(of));
+    let kept = kept.max_by_key(|of| of.figure.bytes)?;
+    let computed = facts.longer.iter().filter(is_of_graph);
+    let computed = computed.filter(|of| kept.rises.min(of.rises) >= WITH);
+    let figure: Figure = computed.map(|of| of.figure).chain([kept.figure]).sum();
+    let each = kept.figure.bytes.checked_div(kept.figure.blocks);
+    let rose = kept.rise.0.midpoint(kept.rise.1).saturating_mul(kept.rises);
+    let counts = notable(figure.bytes, facts.live, NOTABLE) && notable(rose, each?, NOTABLE);
+    counts.then(|| Verdict {
+        holders: of_program(kept),
+        ..of_line(Kind::Lengthened, figure, &kept.owner)
+    })
 }
 
 /// One object keeps a large part: a list, a dictionary, or while a forward runs the graph of one that has ended. Parameters

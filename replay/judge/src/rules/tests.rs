@@ -48,7 +48,7 @@ fn facts() -> Facts {
         }],
         outside: Vec::new(),
         kept: Vec::new(),
-        longer: None,
+        longer: Vec::new(),
         larger: None,
         alike: None,
         new: None,

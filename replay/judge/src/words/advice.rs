@@ -38,7 +38,12 @@ impl Text<'_> {
             | Kind::PreviousRound
             | Kind::EarlierModels => return self.advice_of_rounds(),
             Kind::Lengthened => {
-                "limit its length, or keep the pieces on the host; torch.cat needs the old and the new tensor at once".into()
+                let is_request = self.verdict.line.as_ref() == Some(&self.facts.request.owner.clone().whole());
+                match (is_request, self.holders().next()) {
+                    (true, _) => "limit its length, or keep the pieces on the host; torch.cat needs the old and the new tensor at once".into(),
+                    (false, Some(of)) if !of.is_variable() || of.kind == HolderKind::Parameters => "limit its length, or keep parts of it on the host".into(),
+                    (false, _) => "limit its length, or the size of a batch".into(),
+                }
             }
             Kind::OtherStreams => {
                 "allocate on the stream that uses the memory: a block returns only to its own stream".into()
