@@ -222,7 +222,7 @@ pub(crate) struct Large {
     pub seq: Seq,
     /// Its line's index in [`Facts::parts`].
     pub part: usize,
-    /// Whether the forward that runs made it, or a forward of the round whose backward runs.
+    /// Whether the forward that runs made it, or, if none runs, a forward of the round that runs.
     pub is_of_running: bool,
 }
 

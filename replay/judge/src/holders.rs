@@ -305,6 +305,17 @@ impl Holder {
             || self.text.contains("] → coroutine ")
     }
 
+    /// Whether it is the state of an optimizer.
+    pub fn is_of_optimizer(&self) -> bool {
+        self.kind == HolderKind::Object && self.text.contains(".state[")
+    }
+
+    /// Whether it is the state of the optimizers that a container has.
+    pub fn is_of_optimizers(&self) -> bool {
+        let before = self.text.split(".state[").next();
+        self.is_of_optimizer() && before.is_some_and(|text| text.contains('…'))
+    }
+
     /// Whether it is a list to which only a running call refers, such as a comprehension.
     pub fn is_being_built(&self) -> bool {
         let is_value = self.is_value() || self.text.starts_with("list[");

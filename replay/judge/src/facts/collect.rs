@@ -361,12 +361,15 @@ pub(super) fn largest(
     let loops = follow.rounds.loops().iter();
     let around = loops.filter(|of| !of.is_line && of.contains(path));
     let innermost = around.max_by_key(|of| (of.depth, of.first));
-    let began = innermost.and_then(|of| of.newest());
-    let began = began.map_or(Seq(0), |start| start.seq);
+    let began = innermost.map(|of| of.newest().map_or(Seq(0), |start| start.seq));
     let is_of_running = |of: &Live| {
         let made_by = follow.rounds.known_path(replay.stacks(of.block.key).py);
-        let is_same = made_by.is_some_and(|of| of.in_forward() && of.site() == path.site());
-        of.block.seq >= began && (path.is_backward || is_same)
+        let is_in_forward = made_by.is_some_and(Path::in_forward);
+        let is_same = made_by.is_some_and(|of| of.site() == path.site());
+        let is_of_round = began.map_or(path.is_backward || path.in_forward(), |seq| {
+            of.block.seq >= seq
+        });
+        is_in_forward && is_of_round && (is_same || path.is_backward || !path.in_forward())
     };
     let mut blocks: Vec<&Live> = live.iter().collect();
     blocks.sort_by_key(|of| (Reverse(of.block.bytes), of.address));

@@ -156,17 +156,17 @@ fn held(facts: &Facts, holders: Vec<usize>) -> Verdict {
 pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
     let counts = |holder: &Holder| {
         let of_ended_forward = || {
-            let runs = facts.request.in_forward && !facts.request.in_backward;
-            runs && !holder.is_in_forward() && !is_of_running(facts, holder)
+            let can = facts.request.in_forward || !holder.is_variable();
+            let is_used = facts.request.in_backward || holder.is_in_forward();
+            can && !is_used && !is_of_running(facts, holder)
         };
         match holder.kind {
             HolderKind::Object => {
-                let is_state = holder.text.contains(".state[");
                 let is_cache = holder.cached_by().or(holder.cached_property()).is_some();
                 let frees = is_cache || holder.text.ends_with(']') || holder.frees > Some(0);
                 let is_container = (holder.is_container() || is_cache) && frees;
                 let counts = is_container && (is_cache || !is_of_running(facts, holder));
-                holder.is_own && (counts || holder.is_of_calls()) && !is_state
+                holder.is_own && (counts || holder.is_of_calls()) && !holder.is_of_optimizer()
             }
             // A list that a running call builds.
             HolderKind::Native => holder.is_container(),
@@ -216,8 +216,7 @@ fn is_of_running(facts: &Facts, holder: &Holder) -> bool {
             }
         }
     }
-    let runs = facts.request.in_forward || facts.request.in_backward;
-    runs && notable(activations, all, 80)
+    notable(activations, all, 80)
 }
 
 /// Whether no Python object has what earlier rounds hold.
