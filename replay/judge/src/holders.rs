@@ -289,6 +289,12 @@ impl Holder {
         self.text.ends_with(']') || self.text.ends_with(" results")
     }
 
+    /// Whether it is an attribute, or an element of one.
+    pub(crate) fn is_in_attribute(&self) -> bool {
+        let object = self.text.split('[').next();
+        object.is_some_and(|object| object.contains('.'))
+    }
+
     /// Whether several elements of a container have the blocks.
     pub fn has_range(&self) -> bool {
         self.text.contains('…')

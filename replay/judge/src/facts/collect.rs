@@ -9,10 +9,11 @@ use gpumem_replay::{Backing, Category, Figure, KeyId, Replay, StackKey, ThreadPh
 use rustc_hash::FxHashSet;
 
 use super::{
-    Alike, Copied, Large, Larger, Live, Longer, Most, New, Outside, Part, Request, line_of,
+    Alike, Copied, Large, Larger, Live, Longer, Most, New, Outside, Part, Request, Running, line_of,
 };
 use crate::follow::Follow;
 use crate::path::Path;
+use crate::rounds::Loop;
 
 pub(super) fn live(replay: &Replay, follow: &Follow) -> Vec<Live> {
     let row = replay
@@ -360,16 +361,21 @@ pub(super) fn largest(
 ) -> Vec<Large> {
     let loops = follow.rounds.loops().iter();
     let around = loops.filter(|of| !of.is_line && of.contains(path));
-    let innermost = around.max_by_key(|of| (of.depth, of.first));
+    let innermost = around.max_by_key(|of| (!of.is_one_call(), of.depth, of.first));
     let began = innermost.map(|of| of.newest().map_or(Seq(0), |start| start.seq));
-    let is_of_running = |of: &Live| {
+    let running = |of: &Live| {
         let made_by = follow.rounds.known_path(replay.stacks(of.block.key).py);
         let is_in_forward = made_by.is_some_and(Path::in_forward);
         let is_same = made_by.is_some_and(|of| of.site() == path.site());
-        let is_of_round = began.map_or(path.is_backward || path.in_forward(), |seq| {
-            of.block.seq >= seq
-        });
-        is_in_forward && is_of_round && (is_same || path.is_backward || !path.in_forward())
+        if !is_in_forward || !(is_same || path.is_backward || !path.in_forward()) {
+            return Running::No;
+        }
+        match began {
+            Some(seq) if of.block.seq >= seq => Running::Yes,
+            Some(_) if innermost.is_some_and(Loop::is_one_call) => Running::Perhaps,
+            None if path.is_backward || path.in_forward() => Running::Yes,
+            _ => Running::No,
+        }
     };
     let mut blocks: Vec<&Live> = live.iter().collect();
     blocks.sort_by_key(|of| (Reverse(of.block.bytes), of.address));
@@ -380,7 +386,7 @@ pub(super) fn largest(
             address: of.address,
             bytes: of.block.bytes,
             seq: of.block.seq,
-            is_of_running: is_of_running(of),
+            running: running(of),
             part: parts.iter().position(is_of)?,
         })
     };

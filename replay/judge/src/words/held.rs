@@ -240,7 +240,7 @@ impl Text<'_> {
             _ if self.holders().all(Holder::is_of_optimizers) => format!(
                 "drop the earlier optimizers, or what keeps them in {name}, before the next one is made"
             ),
-            _ if self.models().is_some() => "keep fewer of these models on the card: move the others to the host, with their gradients and optimizer state".into(),
+            _ if self.models().is_some() => "keep only the model in use on the card, and the others, with their gradients and optimizer state, on the host".into(),
             _ if self.advice_of_holder().is_some() => return self.advice_of_holder(),
             _ if holder.kind == HolderKind::Graph && !holder.is_own => {
                 "evaluating: use torch.no_grad(); training: call backward() for each of them".into()

@@ -4,7 +4,7 @@ use gpumem_capture::Seq;
 use gpumem_replay::names::Names;
 
 use super::*;
-use crate::facts::{Copied, Large};
+use crate::facts::{Copied, Large, Running};
 use crate::holders::{Holder, HolderKind, Holders};
 use crate::words;
 
@@ -191,7 +191,7 @@ fn models_are_kept_with_their_gradients_and_optimizer_state() {
         "{what}"
     );
     assert!(
-        advice.contains("with their gradients and optimizer state"),
+        advice.contains("with their gradients and optimizer state, on the host"),
         "{advice}"
     );
     let mut of = with(members(), vec![kept(10 * GIB)]);
@@ -245,18 +245,19 @@ fn what_the_graph_of_a_running_forward_needs_is_kept_by_no_container() {
             bytes: 2 * GIB,
             seq: Seq(1),
             part: 0,
-            is_of_running: true,
+            running: Running::Yes,
         };
         of.largest = [1, 2, 3].map(large).into();
         assert_eq!(judged(&of).0, Kind::Activations, "{text}");
         of.largest
             .iter_mut()
-            .for_each(|large| large.is_of_running = false);
-        assert_eq!(
-            judged(&of).0,
-            Kind::Held,
-            "{text}: it is of an earlier round"
-        );
+            .for_each(|of| of.running = Running::Perhaps);
+        assert_eq!(judged(&of).0, Kind::Activations, "{text}: an attribute");
+        of.largest
+            .iter_mut()
+            .for_each(|of| of.running = Running::No);
+        let earlier = judged(&of).0;
+        assert_eq!(earlier, Kind::Held, "{text}: it is of an earlier round");
     }
 }
 
