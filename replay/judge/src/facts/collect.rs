@@ -271,7 +271,9 @@ const SETTLED: u64 = 4;
 
 pub(super) fn new(replay: &Replay, follow: &Follow, path: &Path, live: &[Live]) -> Option<New> {
     let loops = follow.rounds.loops().iter();
-    let around = loops.filter(|of| of.round() >= SETTLED && !of.is_line && of.contains(path));
+    // Calls of one forward may be a loop within it.
+    let is_loop = |of: &&Loop| !of.is_line && !of.is_one_call() && of.contains(path);
+    let around = loops.filter(|of| of.round() >= SETTLED).filter(is_loop);
     let innermost = around.max_by_key(|of| (of.depth, of.first))?;
     let since = innermost
         .starts()
