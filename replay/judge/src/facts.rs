@@ -226,8 +226,19 @@ pub(crate) struct Large {
     pub seq: Seq,
     /// Its line's index in [`Facts::parts`].
     pub part: usize,
-    /// Whether the forward that runs made it, or a forward of the round whose backward runs.
-    pub is_of_running: bool,
+    /// Whether it is of the forward that runs.
+    pub running: Running,
+}
+
+/// Whether the forward that runs made a block, or, if none runs, a forward of the round that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Running {
+    /// Another one did.
+    No,
+    /// A loop within the forward did, or another call of the same forward: their events are the same.
+    Perhaps,
+    /// It did.
+    Yes,
 }
 
 /// The smallest page of the card.

@@ -289,6 +289,12 @@ impl Holder {
         self.text.ends_with(']') || self.text.ends_with(" results")
     }
 
+    /// Whether it is an attribute, or an element of one.
+    pub(crate) fn is_in_attribute(&self) -> bool {
+        let object = self.text.split('[').next();
+        object.is_some_and(|object| object.contains('.'))
+    }
+
     /// Whether several elements of a container have the blocks.
     pub fn has_range(&self) -> bool {
         self.text.contains('…')
@@ -303,6 +309,17 @@ impl Holder {
     pub fn is_of_calls(&self) -> bool {
         self.place.starts_with("local of ") && self.place.contains(" calls of ")
             || self.text.contains("] → coroutine ")
+    }
+
+    /// Whether it is the state of an optimizer.
+    pub fn is_of_optimizer(&self) -> bool {
+        self.kind == HolderKind::Object && self.text.contains(".state[")
+    }
+
+    /// Whether it is the state of the optimizers that a container has.
+    pub fn is_of_optimizers(&self) -> bool {
+        let before = self.text.split(".state[").next();
+        self.is_of_optimizer() && before.is_some_and(|text| text.contains('…'))
     }
 
     /// Whether it is a list to which only a running call refers, such as a comprehension.

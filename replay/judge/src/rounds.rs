@@ -50,6 +50,11 @@ impl Loop {
         self.rounds
     }
 
+    /// Whether all allocations of a round are within one call.
+    pub fn is_one_call(&self) -> bool {
+        self.first == self.last
+    }
+
     /// The round of an allocation.
     pub fn round_at(&self, seq: Seq) -> u64 {
         let after = self.starts.partition_point(|start| start.seq <= seq);

@@ -33,6 +33,7 @@ import correct  # noqa: E402, F401
 import forks  # noqa: E402
 import graphs  # noqa: E402, F401
 import harness  # noqa: E402
+import keepers  # noqa: E402, F401
 import second_order  # noqa: E402, F401
 import sizes  # noqa: E402, F401
 import tensors  # noqa: E402, F401

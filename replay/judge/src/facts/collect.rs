@@ -9,10 +9,11 @@ use gpumem_replay::{Backing, Category, Figure, KeyId, Replay, StackKey, ThreadPh
 use rustc_hash::FxHashSet;
 
 use super::{
-    Alike, Copied, Large, Larger, Live, Longer, Most, New, Outside, Part, Request, line_of,
+    Alike, Copied, Large, Larger, Live, Longer, Most, New, Outside, Part, Request, Running, line_of,
 };
 use crate::follow::Follow;
 use crate::path::Path;
+use crate::rounds::Loop;
 
 pub(super) fn live(replay: &Replay, follow: &Follow) -> Vec<Live> {
     let row = replay
@@ -278,7 +279,9 @@ const SETTLED: u64 = 4;
 
 pub(super) fn new(replay: &Replay, follow: &Follow, path: &Path, live: &[Live]) -> Option<New> {
     let loops = follow.rounds.loops().iter();
-    let around = loops.filter(|of| of.round() >= SETTLED && !of.is_line && of.contains(path));
+    // Calls of one forward may be a loop within it.
+    let is_loop = |of: &&Loop| !of.is_line && !of.is_one_call() && of.contains(path);
+    let around = loops.filter(|of| of.round() >= SETTLED).filter(is_loop);
     let innermost = around.max_by_key(|of| (of.depth, of.first))?;
     let since = innermost
         .starts()
@@ -368,13 +371,21 @@ pub(super) fn largest(
 ) -> Vec<Large> {
     let loops = follow.rounds.loops().iter();
     let around = loops.filter(|of| !of.is_line && of.contains(path));
-    let innermost = around.max_by_key(|of| (of.depth, of.first));
-    let began = innermost.and_then(|of| of.newest());
-    let began = began.map_or(Seq(0), |start| start.seq);
-    let is_of_running = |of: &Live| {
+    let innermost = around.max_by_key(|of| (!of.is_one_call(), of.depth, of.first));
+    let began = innermost.map(|of| of.newest().map_or(Seq(0), |start| start.seq));
+    let running = |of: &Live| {
         let made_by = follow.rounds.known_path(replay.stacks(of.block.key).py);
-        let is_same = made_by.is_some_and(|of| of.in_forward() && of.site() == path.site());
-        of.block.seq >= began && (path.is_backward || is_same)
+        let is_in_forward = made_by.is_some_and(Path::in_forward);
+        let is_same = made_by.is_some_and(|of| of.site() == path.site());
+        if !is_in_forward || !(is_same || path.is_backward || !path.in_forward()) {
+            return Running::No;
+        }
+        match began {
+            Some(seq) if of.block.seq >= seq => Running::Yes,
+            Some(_) if innermost.is_some_and(Loop::is_one_call) => Running::Perhaps,
+            None if path.is_backward || path.in_forward() => Running::Yes,
+            _ => Running::No,
+        }
     };
     let mut blocks: Vec<&Live> = live.iter().collect();
     blocks.sort_by_key(|of| (Reverse(of.block.bytes), of.address));
@@ -385,7 +396,7 @@ pub(super) fn largest(
             address: of.address,
             bytes: of.block.bytes,
             seq: of.block.seq,
-            is_of_running: is_of_running(of),
+            running: running(of),
             part: parts.iter().position(is_of)?,
         })
     };

@@ -6,7 +6,7 @@ use gpumem_replay::attribution::Owner;
 use gpumem_replay::{Category, Figure};
 
 use super::{NOTABLE, notable, of_line};
-use crate::facts::{Facts, Longer};
+use crate::facts::{Facts, Longer, Running};
 use crate::holders::{Holder, HolderKind};
 use crate::kept::Kept;
 use crate::verdict::{Certainty, Kind, Verdict};
@@ -86,6 +86,9 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
         _ => {}
     }
     let kind = match (holder.kind, verdict.kind) {
+        (HolderKind::Graph | HolderKind::Object, _) if is_of_running(facts, holder) => {
+            Kind::Activations
+        }
         // A comprehension or a map() has its list in a running call.
         (HolderKind::Graph, _)
             if holder.is_in_forward() || !(holder.is_own || holder.has_range()) =>
@@ -186,17 +189,17 @@ pub(super) fn lengthened(facts: &Facts) -> Option<Verdict> {
 pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
     let counts = |holder: &Holder| {
         let of_ended_forward = || {
-            let runs = facts.request.in_forward && !facts.request.in_backward;
-            runs && !holder.is_in_forward() && !is_of_running(facts, holder)
+            let can = facts.request.in_forward || !holder.is_variable();
+            let is_used = facts.request.in_backward || holder.is_in_forward();
+            can && !is_used && !is_of_running(facts, holder)
         };
         match holder.kind {
             HolderKind::Object => {
-                let is_state = holder.text.contains(".state[");
                 let is_cache = holder.cached_by().or(holder.cached_property()).is_some();
                 let frees = is_cache || holder.text.ends_with(']') || holder.frees > Some(0);
                 let is_container = (holder.is_container() || is_cache) && frees;
                 let counts = is_container && (is_cache || !is_of_running(facts, holder));
-                holder.is_own && (counts || holder.is_of_calls()) && !is_state
+                holder.is_own && (counts || holder.is_of_calls()) && !holder.is_of_optimizer()
             }
             // A list that a running call builds.
             HolderKind::Native => holder.is_container(),
@@ -234,6 +237,11 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
 /// Whether the graph of a forward or backward that runs needs what an object has, or is what a graph has.
 fn is_of_running(facts: &Facts, holder: &Holder) -> bool {
     let of = facts.holders.as_ref().map(|of| (&of.blocks, &of.all));
+    // What a forward puts into an attribute of its module is its own.
+    let is_of = |running: Running| match running {
+        Running::Perhaps => holder.is_in_attribute(),
+        of => of == Running::Yes,
+    };
     let (mut all, mut activations) = (0, 0);
     for large in &facts.largest {
         let at = of.and_then(|(blocks, _)| blocks.get(&large.address));
@@ -241,13 +249,12 @@ fn is_of_running(facts: &Facts, holder: &Holder) -> bool {
             all += large.bytes;
             let part = facts.parts.get(large.part);
             let is_activation = part.is_some_and(|part| part.category == Category::Activation);
-            if is_activation && large.is_of_running {
+            if is_activation && is_of(large.running) {
                 activations += large.bytes;
             }
         }
     }
-    let runs = facts.request.in_forward || facts.request.in_backward;
-    runs && notable(activations, all, 80)
+    notable(activations, all, 80)
 }
 
 /// Whether no Python object has what earlier rounds hold.

@@ -138,14 +138,20 @@ impl Text<'_> {
         let kept = self.kept()?;
         let most = kept.last.as_ref().or(kept.lines.first())?;
         let line = most.owner.label(self.names);
+        let is_retained = kept.was_used && !kept.was_consumed && self.facts.request.in_backward;
         let text = match self.verdict.kind {
             // A variable has one value: its graph goes through the rounds.
             Kind::KeptGraphs if kept.of > 1 && self.holder().is_some_and(Holder::is_variable) => {
                 "one graph goes through the rounds: .detach() what a round passes to the next one, such as a state, or .item() it, such as a sum".into()
             }
             Kind::KeptGraphs if 2 * kept.with_backward <= kept.of && self.holder().is_some() => {
-                let name = self.holder().map_or("it", |holder| holder.name());
+                let name = self.holder_name();
                 format!("drop the tensors in {name} after the backward that uses them, or let a graph span fewer rounds")
+            }
+            // The backward that runs may use, and retain, the graphs of all rounds.
+            Kind::KeptGraphs if is_retained && self.holder().is_some_and(Holder::has_range) => {
+                let name = self.holder_name();
+                format!("store .item() or .detach() of the tensors in {name} that no backward uses again; drop the others there after the backward that uses them")
             }
             Kind::KeptGraphs if self.holder().is_some() => {
                 let name = self.holder_name();
@@ -187,6 +193,9 @@ impl Text<'_> {
             }
             _ if self.facts.shared > 0 => {
                 "drop the references here, and in the processes that received the tensors".into()
+            }
+            _ if self.holder().is_some_and(Holder::is_of_optimizers) => {
+                format!("drop the earlier optimizers, or what keeps them in {}", self.holder_name())
             }
             _ => {
                 let view = self.of_views();

@@ -124,13 +124,6 @@ impl Text<'_> {
             _ if holder.kind == HolderKind::Native => {
                 format!("{}, keep {sum}{}", of_native(holder), self.allocated_by())
             }
-            _ if self.models().is_some() => {
-                let (name, place) = self.models().unwrap_or_default();
-                format!(
-                    "{name}, {place} keeps {sum}: models, with gradients and optimizer state{}",
-                    self.allocated_by()
-                )
-            }
             _ if holder.place.contains(" calls of ") => {
                 let calls = holder.place.trim_start_matches("local of ");
                 let names: Vec<String> = self.holders().map(|of| self.name(of)).collect();
@@ -141,12 +134,31 @@ impl Text<'_> {
                 )
             }
             _ => {
-                let who = match self.variable() {
-                    Some((name, place)) => format!("{name}[…], {place}"),
-                    None => self.named(holder),
+                let who = match (self.models(), self.variable()) {
+                    (Some((name, place)), _) => format!("{name}, {place}"),
+                    (None, Some((name, place))) => format!("{name}[…], {place}"),
+                    (None, None) => self.named(holder),
                 };
-                format!("{who} keeps {sum}{}", self.allocated_by())
+                let (of, from) = (self.of_models(), self.allocated_by());
+                format!("{who} keeps {sum}{of}{from}")
             }
+        }
+    }
+
+    /// What it is, if that are models, or the state of optimizers.
+    fn of_models(&self) -> String {
+        let any = |test: &dyn Fn(&Holder) -> bool| self.holders().any(test);
+        let parts = [
+            (self.models().is_some(), "parameters"),
+            (any(&|of| of.kind == HolderKind::Gradients), "gradients"),
+            (any(&Holder::is_of_optimizer), "optimizer state"),
+        ];
+        let parts = parts.into_iter().filter(|(is_part, _)| *is_part);
+        let parts: Vec<&str> = parts.map(|(_, of)| of).collect();
+        match &parts[..] {
+            [] => String::new(),
+            [of] => format!(" of {of}"),
+            [first @ .., last] => format!(" of {} and {last}", first.join(", ")),
         }
     }
 
@@ -225,7 +237,10 @@ impl Text<'_> {
             _ if holder.is_of_calls() => {
                 "let fewer of these calls run at once, or let each of them need less".into()
             }
-            _ if self.models().is_some() => "keep fewer of these models on the card: move the others to the host, with their gradients and optimizer state".into(),
+            _ if self.holders().all(Holder::is_of_optimizers) => format!(
+                "drop the earlier optimizers, or what keeps them in {name}, before the next one is made"
+            ),
+            _ if self.models().is_some() => "keep only the model in use on the card, and the others, with their gradients and optimizer state, on the host".into(),
             _ if self.advice_of_holder().is_some() => return self.advice_of_holder(),
             _ if holder.kind == HolderKind::Graph && !holder.is_own => {
                 "evaluating: use torch.no_grad(); training: call backward() for each of them".into()

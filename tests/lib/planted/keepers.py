@@ -1,0 +1,110 @@
+"""Programs of which several things keep the memory, or seem to: the one that is named can be changed."""
+
+from __future__ import annotations
+
+from random import Random
+
+from correct import NEEDS, NEVER
+from graphs import GRAPHS, NEAR
+from program import CULPRIT, HEAD, Program, indented, kind, net, optimizer, placed, previous, rounds, sizes
+from sizes import smaller
+
+
+@kind
+def outputs_used_again(rng: Random) -> Program:
+    """The loss of each episode is of all outputs so far, whose graphs each backward retains. The loss is not what keeps them."""
+    of, count, name = sizes(rng), rounds(rng), rng.choice(["saved", "outputs", "memory"])
+    body = f"""net = Net().cuda()
+{optimizer(rng)}{name} = []
+for episode in range(1000):
+    # a round
+    x = {of.batch}
+    {name}.append(net(x)){CULPRIT}
+    loss = sum(out.square().mean() for out in {name})
+    loss.backward(retain_graph=True)
+"""
+    if rng.random() < 0.5:
+        body = f"def train():\n{indented(body)}train()\n"
+    fixes = {"drop": [(f"{name}.append(net(x))", f"{name} = [net(x)]")]}
+    return Program(HEAD + net(rng, of, CULPRIT) + body, GRAPHS | previous(count), NEAR, (name,), fixes, rounds=count)
+
+
+@kind
+def buffer_with_graph(rng: Random) -> Program:
+    """A buffer of a module is an average of what has a graph."""
+    of, count, name = sizes(rng), rounds(rng), rng.choice(["centre", "running", "average"])
+    module = f"""class Norm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {rng.choice([f'self.register_buffer("{name}", torch.zeros(64))', f'self.{name} = torch.zeros(64, device="cuda")'])}
+    def forward(self, x):
+        self.{name} = 0.9 * self.{name} + 0.1 * x.mean(0)
+        return x - self.{name}.detach()
+"""
+    work = f"out = net(x){CULPRIT}\nloss = norm(out).square().mean()\nopt.zero_grad()\nloss.backward(retain_graph=True)\nopt.step()\n"
+    source = placed(
+        rng, f"net = Net().cuda()\nnorm = Norm().cuda()\n{optimizer(rng)}", of.batch, work, definitions=net(rng, of, CULPRIT) + module,
+        keepers=["norm"],
+    )
+    fixes = {"detach": [("0.1 * x.mean(0)", "0.1 * x.detach().mean(0)")]}
+    return Program(source, GRAPHS | previous(count), NEAR, (f"norm.{name}",), fixes, rounds=count)
+
+
+@kind
+def ensemble(rng: Random) -> Program:
+    """Models that are made together and trained in turn keep their gradients and optimizer state."""
+    dim, count = rng.choice([1024, 2048]), rng.choice([2, 4, 6])
+    body = f"""class Member:
+    def __init__(self):
+        self.net = nn.Sequential(nn.Linear({dim}, {dim}), nn.ReLU(), nn.Linear({dim}, {dim})).cuda(){CULPRIT}
+        self.opt = torch.optim.Adam(self.net.parameters())
+members = [Member() for _ in range(8)]
+for member in members:
+    # a round
+    for step in range(3):
+        loss = member.net(torch.randn(64, {dim}, device="cuda")).square().mean()
+        member.opt.zero_grad()
+        loss.backward(){CULPRIT}
+        member.opt.step(){CULPRIT}
+    print("trained")
+"""
+    fixes = {"host": [('print("trained")', "member.net.zero_grad(); member.net.cpu(); member.opt = None")]}
+    return Program(
+        HEAD + body, frozenset(["held"]), frozenset(["earlier_models", "model"]), ("members",), fixes, frozenset(["clone", "detach"]),
+        count, share=0.2,
+    )
+
+
+@kind
+def callbacks(rng: Random) -> Program:
+    """Callbacks for the end of the program have tensors. No object of Python refers to them."""
+    of, count = sizes(rng), rng.choice([2, 4, 19])
+    work = f"value = torch.tanh(x){CULPRIT}\natexit.register(print, 'a value', value)\n"
+    source = placed(rng, "count = 0\n", of.batch, work, definitions="import atexit\n", mode="@torch.no_grad()\n")
+    fixes = {"host": [("'a value', value", "'a value', value.cpu()")], "drop": [("atexit.register(print, 'a value', value)", "pass")]}
+    return Program(
+        source, frozenset(["kept_tensors"]) | previous(count), NEAR, ("atexit",), fixes, frozenset(["clone", "detach"]), count
+    )
+
+
+@kind
+def correct_states(rng: Random) -> Program:
+    """An attribute collects the states of one forward, which its graph needs."""
+    of = sizes(rng)
+    module = f"""class Steps(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.states = nn.Linear({of.dim}, {of.dim}), []
+    def forward(self, x):
+        self.states{rng.choice(['.clear()', ' = []'])}
+        for _ in range(8):
+            x = torch.tanh(self.cell(x))
+            self.states.append(x)
+        return torch.stack([state.mean(0) for state in self.states])
+"""
+    work = "loss = net(x).square().mean()\nopt.zero_grad()\nloss.backward()\nopt.step()\n"
+    source = placed(rng, f"net = Steps().cuda()\n{optimizer(rng)}", of.batch, work, definitions=module)
+    return Program(
+        source, NEEDS, frozenset(), (), {"batch": smaller(of)}, NEVER | {"host", "detach", "drop"}, rng.choice([0, 2]),
+        rng.choice([0.4, 0.7]), is_correct=True,
+    )  # fmt: skip
