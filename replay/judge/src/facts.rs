@@ -1,6 +1,7 @@
 //! The facts of a failure. Each is exact, as far as the capture goes.
 
 mod collect;
+mod largest;
 
 pub(crate) use collect::sums;
 
@@ -10,9 +11,11 @@ use gpumem_replay::names::Names;
 use gpumem_replay::{Block, Category, Figure, Replay, StackKey};
 
 use collect::{
-    alike, by_stack, copies, larger, largest, live, longer, most, new, outside, parts, repeats,
-    request, total,
+    alike, by_stack, copies, larger, live, longer, most, new, outside, parts, repeats, request,
+    total,
 };
+
+use largest::largest;
 
 use crate::cache::Cache;
 use crate::follow::{After, Card, Follow, cache_now};

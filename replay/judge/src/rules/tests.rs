@@ -327,6 +327,7 @@ fn other_processes_count_although_pieces_would_add_up() {
 }
 
 mod held;
+mod keepers;
 
 #[test]
 fn the_line_with_most_memory_is_named_with_its_largest_caller() {

@@ -1,15 +1,14 @@
 //! Rules about who keeps memory.
 
-use gpumem_capture::Seq;
 use gpumem_replay::names::Names;
 
 use super::*;
-use crate::facts::{Copied, Large, Running};
+use crate::facts::Copied;
 use crate::holders::{Holder, HolderKind, Holders};
 use crate::words;
 
 /// A holder of these bytes.
-fn holder(kind: HolderKind, text: &str, place: &str, bytes: u64) -> Holder {
+pub(super) fn holder(kind: HolderKind, text: &str, place: &str, bytes: u64) -> Holder {
     Holder {
         kind,
         is_own: !place.contains("packages"),
@@ -24,7 +23,7 @@ fn holder(kind: HolderKind, text: &str, place: &str, bytes: u64) -> Holder {
 }
 
 /// The facts, with what a walk found. The first holder has the blocks of [`kept`].
-fn with(all: Vec<Holder>, kept: Vec<Kept>) -> Facts {
+pub(super) fn with(all: Vec<Holder>, kept: Vec<Kept>) -> Facts {
     let mut of = facts();
     of.kept = kept;
     let each = of.kept.first().map_or(0, |kept| kept.figure.bytes / 3);
@@ -40,13 +39,13 @@ fn with(all: Vec<Holder>, kept: Vec<Kept>) -> Facts {
     of
 }
 
-fn judged(of: &Facts) -> (Kind, Certainty, Option<usize>) {
+pub(super) fn judged(of: &Facts) -> (Kind, Certainty, Option<usize>) {
     let verdict = judge(of);
     let holder = verdict.holders.first().copied();
     (verdict.kind, verdict.certainty, holder)
 }
 
-const MAIN: &str = "local of main (train.py:3)";
+pub(super) const MAIN: &str = "local of main (train.py:3)";
 
 #[test]
 fn a_walk_proves_who_keeps_earlier_rounds() {
@@ -118,147 +117,6 @@ fn a_list_that_a_running_call_builds_has_no_rounds() {
     );
     let of = with(vec![list], vec![kept(8 * GIB)]);
     assert_eq!(judged(&of), (Kind::Held, Certainty::Proven, Some(0)));
-}
-
-/// What is true, and the advice.
-fn texts(of: &Facts) -> (String, String) {
-    let (names, verdict) = (Names::default(), judge(of));
-    let advice = words::advice(&names, of, &verdict);
-    (
-        words::what(&names, of, &verdict),
-        advice.unwrap_or_default(),
-    )
-}
-
-#[test]
-fn what_only_native_code_refers_to_is_not_called_a_running_call() {
-    let of = |text: &str, place: &str| {
-        let native = holder(HolderKind::Native, text, place, 8 * GIB);
-        let of = with(vec![native], vec![kept(8 * GIB)]);
-        (judged(&of).0, texts(&of).0)
-    };
-    let (kind, what) = of("tuple[1]", "native code or a running call");
-    assert_eq!(kind, Kind::KeptTensors, "these are rounds");
-    let says = "kept by objects of class tuple to which only native code or a running call refers, such as arguments of atexit.register";
-    assert!(what.contains(says), "{what}");
-    let (kind, what) = of("list[0…6]", "value of main (train.py:3)");
-    assert_eq!(kind, Kind::Held);
-    assert!(
-        what.starts_with("a list that main (train.py:3) builds keeps"),
-        "{what}"
-    );
-}
-
-#[test]
-fn clone_is_advised_only_of_views() {
-    let preds = holder(HolderKind::Object, "preds[0…2]", MAIN, 8 * GIB);
-    for (covers, advises) in [(None, false), (Some(8 * MIB), true)] {
-        for kept in [vec![kept(8 * GIB)], Vec::new()] {
-            let preds = Holder {
-                covers,
-                ..preds.clone()
-            };
-            let advice = texts(&with(vec![preds], kept)).1;
-            let says = "; or .clone() them: they are views (slices, parts of .split()), 8.00 MiB of the 8.00 GiB that they keep";
-            assert_eq!(advice.ends_with(says), advises, "{advice}");
-            assert_eq!(advice.contains("clone"), advises, "{advice}");
-        }
-    }
-}
-
-#[test]
-fn models_are_kept_with_their_gradients_and_optimizer_state() {
-    let all = |kind, text: &str, bytes| holder(kind, text, MAIN, bytes);
-    let members = || {
-        vec![
-            all(HolderKind::Gradients, "e.members[0…5].net", 2 * GIB),
-            all(HolderKind::Parameters, "e.members[0…15].net", 6 * GIB),
-            all(
-                HolderKind::Object,
-                "e.members[0…4].opt.state[…]['exp_avg']",
-                2 * GIB,
-            ),
-            all(HolderKind::Object, "preds[0…2]", GIB),
-        ]
-    };
-    let of = with(members(), vec![kept(2 * GIB)]);
-    let verdict = judge(&of);
-    assert_eq!((verdict.kind, verdict.bytes), (Kind::Held, 10 * GIB));
-    let (what, advice) = texts(&of);
-    let says = "keeps 10.0 GiB (71 % of live memory) in 9 blocks of parameters, gradients and optimizer state";
-    assert!(
-        what.starts_with(&format!("e.members[…], {MAIN} {says}")),
-        "{what}"
-    );
-    assert!(
-        advice.contains("with their gradients and optimizer state, on the host"),
-        "{advice}"
-    );
-    let mut of = with(members(), vec![kept(10 * GIB)]);
-    of.kept[0].of_models = true;
-    assert_eq!(judge(&of).kind, Kind::EarlierModels);
-    assert!(texts(&of).0.contains("kept by e.members[…], local of main"));
-    let gradients = all(HolderKind::Gradients, "e.members[0…5].net", 8 * GIB);
-    let of = with(vec![gradients], vec![kept(8 * GIB)]);
-    assert!(
-        texts(&of).0.contains("kept by the gradients of"),
-        "nothing else of them is there"
-    );
-}
-
-#[test]
-fn earlier_optimizers_are_dropped() {
-    let state = |text: &str| holder(HolderKind::Object, text, MAIN, 4 * GIB);
-    let of = |texts: [&str; 2]| with(texts.map(state).into(), Vec::new());
-    let several = of([
-        "all[0…9].optimizer.state[…]['exp_avg']",
-        "all[0…9].optimizer.state[…]['exp_avg_sq']",
-    ]);
-    let (what, advice) = texts(&several);
-    assert!(
-        what.starts_with("all[…], local of main (train.py:3) keeps 8.00 GiB"),
-        "{what}"
-    );
-    assert!(what.contains("of optimizer state"), "{what}");
-    assert!(
-        advice.starts_with("drop the earlier optimizers, or what keeps them in all"),
-        "{advice}"
-    );
-    let one = of([
-        "opt.state[…]['old_dirs'][0…9]",
-        "opt.state[…]['old_stps'][0…9]",
-    ]);
-    assert_eq!(judge(&one).kind, Kind::Activations, "it has only one");
-}
-
-#[test]
-fn what_the_graph_of_a_running_forward_needs_is_kept_by_no_container() {
-    let kinds = [
-        (HolderKind::Object, "net.hidden[0…2]"),
-        (HolderKind::Graph, "net.states[2]"),
-    ];
-    for (of_walk, text) in kinds {
-        let mut of = with(vec![holder(of_walk, text, MAIN, 8 * GIB)], Vec::new());
-        of.request.in_forward = true;
-        let large = |address| Large {
-            address,
-            bytes: 2 * GIB,
-            seq: Seq(1),
-            part: 0,
-            running: Running::Yes,
-        };
-        of.largest = [1, 2, 3].map(large).into();
-        assert_eq!(judged(&of).0, Kind::Activations, "{text}");
-        of.largest
-            .iter_mut()
-            .for_each(|of| of.running = Running::Perhaps);
-        assert_eq!(judged(&of).0, Kind::Activations, "{text}: an attribute");
-        of.largest
-            .iter_mut()
-            .for_each(|of| of.running = Running::No);
-        let earlier = judged(&of).0;
-        assert_eq!(earlier, Kind::Held, "{text}: it is of an earlier round");
-    }
 }
 
 #[test]
