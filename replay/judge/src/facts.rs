@@ -15,7 +15,7 @@ use collect::{
 };
 
 use crate::cache::Cache;
-use crate::follow::{After, Card, Follow, cache_now};
+use crate::follow::{Card, Follow, cache_now};
 use crate::holders::{Holder, Holders};
 use crate::kept::{Kept, kept};
 use crate::path::Path;
@@ -207,8 +207,8 @@ pub struct Facts {
     pub holders: Option<Holders>,
     /// What replays of the run under other settings gave, if there were any.
     pub replays: Option<Replays>,
-    /// What happened afterwards.
-    pub after: After,
+    /// Whether the program went on afterwards.
+    pub went_on: bool,
     /// The largest live blocks.
     pub(crate) largest: Vec<Large>,
 }
@@ -305,7 +305,7 @@ impl Facts {
             trains: replay.spans.trains,
             holders: None,
             replays: None,
-            after: After::default(),
+            went_on: false,
         }
     }
 }

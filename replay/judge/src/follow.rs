@@ -1,8 +1,7 @@
 //! Follows the records of a capture up to a failure, and a little beyond.
 
 use gpumem_capture::{
-    Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, Phase, PlacementId, Record,
-    Seq, StackId,
+    Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, Phase, PlacementId, Record, Seq,
 };
 use gpumem_replay::{Block, Effect, KeyId, OutOfMemory, Reading, Replay, SpanContext};
 
@@ -52,22 +51,6 @@ impl History {
         self.newest = seq;
         self.last = bytes;
         self.largest = self.largest.max(bytes);
-    }
-}
-
-/// What happened after the failure.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct After {
-    /// Tensors that Python code of the failing thread allocated.
-    pub allocations: u64,
-    /// Steps of an optimizer, and backwards, that began.
-    pub phases: u64,
-}
-
-impl After {
-    /// Whether the program went on.
-    pub fn went_on(&self) -> bool {
-        self.allocations > 0 || self.phases > 0
     }
 }
 
@@ -254,21 +237,11 @@ impl Follow {
     }
 
     fn after(&mut self, replay: &Replay, event: &Event) {
-        let (failed, device) = (self.failure.event.thread, self.device());
+        let (failed, device) = (self.failure.event, self.device());
         let Some(facts) = &mut self.facts else {
             return;
         };
-        match event.kind {
-            EventKind::PHASE_BEGIN => facts.after.phases += 1,
-            EventKind::ALLOC
-                if event.thread == failed
-                    && event.level == Level::TENSOR
-                    && event.py_stack != StackId::NONE =>
-            {
-                facts.after.allocations += 1;
-            }
-            _ => {}
-        }
+        facts.went_on = facts.went_on || replay.goes_on(&failed, event);
         if facts.card.reading.is_none() {
             let readings = replay.devices.get(&device);
             facts.card.reading = readings.and_then(|of| of.readings.last);

@@ -5,7 +5,7 @@ use gpumem_replay::{Reading, StackKey};
 use super::*;
 use crate::cache::{Cache, Free};
 use crate::facts::{Larger, Most, Part, Request};
-use crate::follow::{After, Card};
+use crate::follow::Card;
 use crate::kept::KeptLine;
 use crate::words;
 
@@ -60,7 +60,7 @@ fn facts() -> Facts {
         replays: None,
         steps: 3,
         trains: true,
-        after: After::default(),
+        went_on: false,
         largest: Vec::new(),
     }
 }
