@@ -20,7 +20,7 @@ WAYS = {
     "full": (0, "activations[0…39], local of full (out_of_memory.py:{blocks(1, 600)}) keeps 400 MiB",
              "1.18 GiB of 1.50 GiB in use, 1.18 GiB by this process, 324 MiB free", "600 MiB (629,145,600 bytes)"),
     "others": (1000, "the request had no room: other processes hold 1000 MiB of 1.50 GiB on this GPU, this process 512 MiB",
-               "1.48 GiB of 1.50 GiB in use, 512 MiB by this process, 1000 MiB by others, 24.0 MiB free",
+               "1.48 GiB of 1.50 GiB in use, 1000 MiB by others, 24.0 MiB free",
                "100 MiB (104,857,600 bytes)"),
     "fragmentation": (0, "fragmentation: 528 MiB is free in PyTorch's cache in 48 blocks, the largest 11.0 MiB, and 64.0 MiB "
                       "on the card", "1.44 GiB of 1.50 GiB in use, 1.44 GiB by this process, 64.0 MiB free",

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use gpumem_capture::{Event, EventFlags, Level, StackId};
+use gpumem_judge::Kind;
 use gpumem_replay::units::{bytes, count, percent};
 
 use super::figures::{Figures, Held};
@@ -84,7 +85,7 @@ pub(super) fn render(
             "  pinned   {} by this process",
             bytes(figures.pinned.bytes)
         ),
-        _ => writeln!(out, "  card     {}", card_text(figures)),
+        _ => writeln!(out, "  card     {}", card_text(figures, verdict)),
     };
     if let Some(limit) = &figures.limit {
         let _ = writeln!(
@@ -180,7 +181,7 @@ fn cut(label: &str) -> String {
 }
 
 /// The card's figures, as far as known: `15.2 GiB of 16.0 GiB in use, …`.
-fn card_text(figures: &Figures) -> String {
+fn card_text(figures: &Figures, verdict: Option<&Verdict>) -> String {
     let Some(card) = figures.card else {
         return match figures.free() {
             Some(free) => format!("{} free", bytes(free)),
@@ -188,7 +189,9 @@ fn card_text(figures: &Figures) -> String {
         };
     };
     let mut text = format!("{} of {} in use", bytes(card.used), bytes(card.total));
-    if let Some(mine) = card.mine {
+    // That cause has a figure of this process at the failure, and NVML's is that of now.
+    let has_mine = verdict.is_some_and(|of| of.reason.0 == Kind::OtherProcesses);
+    if let Some(mine) = card.mine.filter(|_| !has_mine) {
         let _ = write!(text, ", {} by this process", bytes(mine));
     }
     if let Some(others) = card.others.filter(|others| *others != 0) {

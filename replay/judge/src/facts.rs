@@ -15,7 +15,7 @@ use collect::{
 };
 
 use crate::cache::Cache;
-use crate::follow::{Card, Follow, cache_now};
+use crate::follow::{Card, Follow, StepPeaks, cache_now};
 use crate::holders::{Holder, Holders};
 use crate::kept::{Kept, kept};
 use crate::path::Path;
@@ -201,6 +201,8 @@ pub struct Facts {
     pub shared: u64,
     /// Steps that had ended.
     pub steps: u64,
+    /// The peaks of the steps.
+    pub peaks: StepPeaks,
     /// Whether a backward or an optimizer's step ran.
     pub trains: bool,
     /// Who kept the largest blocks, if the recorder looked for it.
@@ -302,6 +304,7 @@ impl Facts {
             repeats: repeats(&live),
             shared: 0,
             steps: failure.span_context.steps,
+            peaks: follow.peaks,
             trains: replay.spans.trains,
             holders: None,
             replays: None,

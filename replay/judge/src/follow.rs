@@ -54,6 +54,27 @@ impl History {
     }
 }
 
+/// The peaks of live tensors of the steps of a training.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepPeaks {
+    /// The steps that ended.
+    pub steps: u64,
+    /// The largest peak of these, in bytes. The time before the first step counts with it.
+    pub before: u64,
+    /// The peak of the step that runs.
+    pub now: u64,
+}
+
+impl StepPeaks {
+    fn reach(&mut self, steps: u64, live: u64) {
+        if steps != self.steps {
+            self.before = self.before.max(self.now);
+            (self.steps, self.now) = (steps, 0);
+        }
+        self.now = self.now.max(live);
+    }
+}
+
 /// Follows a capture to judge one of its failures.
 pub struct Follow {
     pub(crate) failure: OutOfMemory,
@@ -69,6 +90,7 @@ pub struct Follow {
     /// Whether the newest one counts.
     is_counted: bool,
     pub(crate) refused: Option<u64>,
+    pub(crate) peaks: StepPeaks,
     facts: Option<Facts>,
     /// Whether nothing was loaded or allocated since the failure.
     is_at_failure: bool,
@@ -102,6 +124,7 @@ impl Follow {
             backwards: 0,
             is_counted: false,
             refused: None,
+            peaks: StepPeaks::default(),
             facts: None,
             is_at_failure: true,
         }
@@ -183,6 +206,8 @@ impl Follow {
                     .reach(&replay.names, thread, (seq, self.backwards));
                 self.history(block).came(seq, requested(event));
                 if event.level == Level::TENSOR {
+                    let now = replay.devices.get(&event.device).map(|of| of.now.tensor);
+                    self.peaks.reach(replay.spans.steps, now.unwrap_or(0));
                     self.placements
                         .came(event.device, event.ptr, event.placement);
                 }

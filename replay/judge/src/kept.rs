@@ -49,6 +49,8 @@ pub struct Kept {
     pub is_line: bool,
     /// Whether it is parameters, gradients and optimizer state: a model for each round.
     pub of_models: bool,
+    /// The categories of the memory.
+    pub categories: BTreeSet<Category>,
     /// Whether the memory becomes more with each round. Otherwise only the round before holds some.
     pub is_growth: bool,
     /// Live bytes and blocks of earlier rounds.
@@ -160,6 +162,7 @@ fn kept_by(
     let now = of.round();
     let mut stacks: FxHashMap<KeyId, Of> = FxHashMap::default();
     let mut has_parameters = false;
+    let mut categories: BTreeMap<KeyId, BTreeSet<Category>> = BTreeMap::new();
     for Live {
         address,
         block,
@@ -185,6 +188,7 @@ fn kept_by(
             continue;
         }
         has_parameters |= *category == Category::Parameter && makes_weights();
+        categories.entry(key).or_default().insert(*category);
         let of = stacks.entry(key).or_default();
         add(of, round, block);
         of.blocks.push((*address, block.bytes));
@@ -283,6 +287,12 @@ fn kept_by(
         each: evenly(&rounds, now),
         is_line: of.is_line,
         of_models,
+        categories: stacks
+            .keys()
+            .filter_map(|key| categories.get(key))
+            .flatten()
+            .copied()
+            .collect(),
         is_growth,
         figure,
         per_round,

@@ -178,7 +178,7 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
 }
 
 /// What the request lacks.
-fn missing(facts: &Facts) -> u64 {
+pub(crate) fn missing(facts: &Facts) -> u64 {
     usable(facts).map_or(0, |usable| facts.needed().saturating_sub(usable))
 }
 
@@ -355,7 +355,7 @@ fn largest_line(facts: &Facts) -> Verdict {
     let lines = sums(facts.parts.iter().map(|part| (&part.owner, part.figure)));
     let most = lines.into_iter().next();
     match most.filter(|(_, figure)| figure.bytes > 0) {
-        Some((owner, figure)) => of_line(Kind::Largest, figure, owner),
+        Some((owner, figure)) => held::of_largest(facts, of_line(Kind::Largest, figure, owner)),
         None => verdict(Kind::Unknown, Certainty::Follows, 0),
     }
 }

@@ -282,6 +282,28 @@ pub(super) fn models(facts: &Facts, verdict: Verdict) -> Verdict {
     }
 }
 
+/// Who keeps the largest line's blocks, if that is a variable, an attribute or a container of the program, not of a
+/// forward that runs.
+pub(super) fn of_largest(facts: &Facts, verdict: Verdict) -> Verdict {
+    let Some(all) = &facts.holders else {
+        return verdict;
+    };
+    let line = |part: usize| facts.parts.get(part).map(|part| &part.owner);
+    let mine = facts.largest.iter();
+    let mine = mine.filter(|of| line(of.part) == verdict.line.as_ref());
+    let blocks: Vec<(u64, u64)> = mine.map(|of| (of.address, of.bytes)).collect();
+    let is_named = |at: &usize| {
+        all.all.get(*at).is_some_and(|of| {
+            of.kind == HolderKind::Object && of.is_own && !of.is_of_calls() && !of.is_in_forward()
+        })
+    };
+    let holders = all.of(&blocks);
+    match !holders.is_empty() && holders.iter().all(is_named) {
+        true => Verdict { holders, ..verdict },
+        false => verdict,
+    }
+}
+
 /// Who keeps most of what earlier rounds hold.
 fn first<'a>(facts: &'a Facts, kept: &Kept) -> Option<&'a Holder> {
     let all = facts.holders.as_ref()?;

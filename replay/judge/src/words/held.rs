@@ -12,7 +12,7 @@ impl Text<'_> {
         self.holders().next()
     }
 
-    fn holders(&self) -> impl Iterator<Item = &Holder> {
+    pub(super) fn holders(&self) -> impl Iterator<Item = &Holder> {
         let all = self.facts.all_holders();
         self.verdict.holders.iter().filter_map(|at| all.get(*at))
     }
