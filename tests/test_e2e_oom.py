@@ -20,7 +20,7 @@ WAYS = {
     "full": (0, "activations[0…39], local of full (out_of_memory.py:{blocks(1, 600)}) keeps 400 MiB",
              "1.18 GiB of 1.50 GiB in use, 1.18 GiB by this process, 324 MiB free", "600 MiB (629,145,600 bytes)"),
     "others": (1000, "the request had no room: other processes hold 1000 MiB of 1.50 GiB on this GPU, this process 512 MiB",
-               "1.48 GiB of 1.50 GiB in use, 512 MiB by this process, 1000 MiB by others, 24.0 MiB free",
+               "1.48 GiB of 1.50 GiB in use, 1000 MiB by others, 24.0 MiB free",
                "100 MiB (104,857,600 bytes)"),
     "fragmentation": (0, "fragmentation: 528 MiB is free in PyTorch's cache in 48 blocks, the largest 11.0 MiB, and 64.0 MiB "
                       "on the card", "1.44 GiB of 1.50 GiB in use, 1.44 GiB by this process, 64.0 MiB free",
@@ -227,6 +227,77 @@ def test_attempts_for_one_reason_share_a_report(simulate, python_env, analyze_js
     assert done.stderr.count("out of memory again") == 1
     failures = analyze_json("oom", tmp_path / "report.bin")["failures"]
     assert [one["postmortem"] is not None for one in failures] == [True, False, True, False]
+
+
+def endings(text):
+    """The lines about the failure that ended a program."""
+    return [line for line in text.splitlines() if "did not go on" in line or line.startswith("  ended ")]
+
+
+def test_the_failure_that_ended_the_program_is_told_last(simulate, python_env, analyze_json, tmp_path):
+    """Three are told when they happen, and survived; the fourth is told at the end."""
+    survived = (
+        "try: torch.empty(1 << 50, dtype=torch.uint8, device='cuda')\n"
+        "except torch.OutOfMemoryError: torch.ones(1, device='cuda')\n"
+    )
+    code = (
+        f"import torch\n{survived * 3}"
+        "kept = [torch.empty(200 << 20, dtype=torch.uint8, device='cuda') for _ in range(60)]\n"
+    )
+    done = simulate([python_env("torch215"), "-c", code], preload=True, env={"GPUMEM_LIMIT": "2GiB"}, cwd=tmp_path, check=False)
+    posts = told(done.stderr)
+    assert done.returncode == 1, harness.described(done)
+    assert endings(done.stderr) == ["  ended    the program went on after the failures above, and not after this one"], done.stderr
+    assert posts[-1][1] == endings(done.stderr)[0] and posts[-1][2] == "  by       <string>:8  <module>"
+    assert len(posts) == 4 and done.stderr.index("Traceback") < done.stderr.index("  ended ")
+    found = analyze_json("oom", tmp_path / "report.bin")
+    assert found["cause"]["what"] in posts[-1][3] and found["failures"][-1]["postmortem"].splitlines() == posts[-1]
+    assert (found["number"], found["cause"]["survived"]) == (found["count"], False)
+
+
+def test_the_report_of_the_failure_that_ended_the_program_is_named(simulate, python_env, analyze_json, tmp_path):
+    """A handler of the program's end fails, too: neither stderr nor the report begins with that."""
+    code = (
+        "import atexit, torch\n"
+        "kept = [torch.empty(200 << 20, dtype=torch.uint8, device='cuda') for _ in range(6)]\n"
+        "def save():\n"
+        "    for n in range(3):\n"
+        "        small = torch.ones(8, device='cuda')\n"
+        "        try: torch.empty((700 + n) << 20, dtype=torch.uint8, device='cuda')\n"
+        "        except torch.OutOfMemoryError: pass\n"
+        "atexit.register(save)\n"
+        "torch.empty(500 << 20, dtype=torch.uint8, device='cuda')\n"
+    )
+    done = simulate([python_env("torch215"), "-c", code], preload=True, env={"GPUMEM_LIMIT": "2GiB"}, cwd=tmp_path, check=False)
+    [lines] = told(done.stderr)
+    assert lines[1] == "  by       <string>:9  <module>", harness.described(done)
+    line = "gpumem: the program did not go on after it failed to allocate 500 MiB: see the report above"
+    assert endings(done.stderr) == [line]
+    report = tmp_path / "report.bin"
+    found = analyze_json("oom", report)
+    assert (found["number"], found["count"], found["cause"]["survived"]) == (1, 4, False)
+    assert harness.analyze(report).stdout.startswith("OUT OF MEMORY   500 MiB requested at <string>:9")
+
+
+def test_attempts_of_a_convolution_have_one_line(simulate, python_env, analyze_json, tmp_path):
+    code = (
+        "import torch\n"
+        "from torch.nn import Conv2d, ReLU\n"
+        "layers = [Conv2d(3, 24, 3, padding=1), ReLU(), Conv2d(24, 24, 3, padding=1), ReLU(), Conv2d(24, 24, 3, padding=1)]\n"
+        "net = torch.nn.Sequential(*layers).cuda()\n"
+        "kept = []\n"
+        "for step in range(600):\n"
+        "    x = torch.randn(24, 3, 128, 128, device='cuda')\n"
+        "    net(x).mean((2, 3)).square().mean().backward()\n"
+        "    kept.append(torch.tanh(x[:, :1]).detach())\n"
+    )
+    done = simulate([python_env("torch215"), "-c", code], preload=True, env={"GPUMEM_LIMIT": "848MiB"}, cwd=tmp_path, check=False)
+    lines = [line for line in done.stderr.splitlines() if "workspace of a convolution" in line]
+    assert lines and all(line.startswith("gpumem: ") and "PyTorch tries another algorithm" in line for line in lines), done.stderr
+    posts = told(done.stderr)
+    assert len(posts) == 1 and "kept[0" in posts[0][2], done.stderr
+    found = analyze_json("oom", tmp_path / "report.bin")
+    assert found["count"] > 1 and found["number"] == found["count"]
 
 
 def test_refusals_that_pytorch_answered_are_no_failures(simulate, python_env, analyze_json, tmp_path):

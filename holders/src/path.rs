@@ -264,6 +264,8 @@ impl<'a> Paths<'a> {
                 return Part::Name(String::from("result()"));
             }
             "Task" if of == python.PyCoro_Type => return Part::Silent,
+            "_tee_dataobject" => return Part::Silent,
+            "_tee" => String::from("itertools.tee"),
             "builtin_function_or_method" => return Part::Name(String::from("__self__")),
             _ if is_a(class, Class::Type) || is_a(of, Class::Dict) => return Part::Silent,
             _ if is_a(class, Class::Exception) => match () {

@@ -222,13 +222,6 @@ impl Failures {
         numbered.collect()
     }
 
-    /// The failure to show first: the last exception, else the last failure.
-    pub fn main(&self) -> Option<(u64, OutOfMemory)> {
-        let all = self.all();
-        let exception = all.iter().rfind(|(_, failure)| failure.is_exception());
-        exception.or(all.last()).copied()
-    }
-
     pub(crate) fn iter(&self) -> impl Iterator<Item = &OutOfMemory> {
         let undecided = self.undecided.values().flat_map(|of| &of.refusals.all);
         let decided = self.exceptions.all.iter().chain(&self.refused.all);

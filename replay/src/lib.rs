@@ -34,6 +34,7 @@ mod key_ids;
 mod later_growth;
 mod level_state;
 mod limits;
+mod main_failure;
 pub mod names;
 mod node;
 pub mod node_classes;

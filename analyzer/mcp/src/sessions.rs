@@ -56,7 +56,7 @@ impl Sessions {
             return Ok(query);
         }
         let first = self.read(capture, At::End.into())?;
-        match first.replay.failures.main() {
+        match first.replay.main_failure() {
             Some((_, failure)) => Ok(Query {
                 moment: At::Event(failure.seq),
                 ..query

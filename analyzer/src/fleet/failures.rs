@@ -60,7 +60,7 @@ impl Judged {
 
 /// Reads a capture again if an allocation failed and the records of that time are not evicted.
 pub(super) fn judge(path: &Path, first: &Session) -> Result<Option<Judged>, Error> {
-    let Some((_, main)) = first.replay.failures.main() else {
+    let Some((_, main)) = first.replay.main_failure() else {
         return Ok(None);
     };
     let query = Query::from(At::Event(main.seq));

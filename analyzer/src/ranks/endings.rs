@@ -54,7 +54,7 @@ impl Ended {
     pub fn of(session: &Session) -> End {
         let (replay, header) = (&session.replay, &session.header);
         let after_start = |nanos: u64| header.started_wall_ns.saturating_add(nanos);
-        let failure = replay.failures.main().map(|(_, failure)| failure);
+        let failure = replay.main_failure().map(|(_, failure)| failure);
         if let Some(failure) = failure.filter(|failure| failure.is_exception()) {
             return End {
                 ended: Self::OutOfMemory,

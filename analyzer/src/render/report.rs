@@ -228,7 +228,7 @@ fn wanted(failure: &OutOfMemory) -> String {
 
 /// The failure that may have ended the program, with its cause, and the number of others.
 fn failures(replay: &Replay, cause: Option<&Cause>, file: &str, terminal: Terminal) -> String {
-    let Some((_, main)) = replay.failures.main() else {
+    let Some((_, main)) = replay.main_failure() else {
         return answered(replay);
     };
     let survived = cause.is_some_and(|cause| cause.survived);

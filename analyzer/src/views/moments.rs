@@ -140,7 +140,7 @@ impl Moments {
                 }
             }
         }
-        if let Some((_, failure)) = replay.failures.main() {
+        if let Some((_, failure)) = replay.main_failure() {
             moments.also(MomentKind::Failure, failure.seq.0);
         }
         moments
@@ -159,7 +159,7 @@ impl Moments {
                 moments.want(device, kind, point.seq, Some(point.time_ns));
             }
         }
-        let main = replay.failures.main();
+        let main = replay.main_failure();
         if let Some((_, failure)) = main.filter(|(_, failure)| stretch.has(failure.seq)) {
             moments.also(MomentKind::Failure, failure.seq.0);
         }

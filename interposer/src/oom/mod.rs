@@ -5,6 +5,8 @@
 //! |---|---|
 //! | [`figures`] | the figures of the card, the ledgers and the live blocks at that time |
 //! | [`verdict`] | why the allocation failed, from the capture so far |
+//! | [`attempt`] | whether it is one of a convolution's attempts |
+//! | [`ending`] | which failure ended the program |
 //! | [`lines`] | the lines of the stacks, from the capture's own names |
 //! | [`text`] | the lines on stderr |
 //!
@@ -12,18 +14,24 @@
 //! it, but only briefly, and the end of the process waits for the rest. PyTorch tries again after the driver has refused,
 //! and only then reports a failure. So the driver's refusals of PyTorch's requests are not reported, PyTorch's failures
 //! are: once PyTorch has released its lock and calls its observers ([`crate::holders`]), where it has such.
+//!
+//! Whether a program survives a failure is known only later. So the first failures are reported at once, and the end of the
+//! process reports the one after which the program did not go on, unless its report is there. An attempt of a convolution has
+//! one line, and what a handler of the program's end fails to allocate has none.
 
+mod attempt;
+mod ending;
 mod figures;
 mod lines;
 mod recorded;
 mod text;
 mod verdict;
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use gpumem_capture::{ApiId, Level, ProcessKey, Seq, StackId};
+use gpumem_capture::{ApiId, Event, EventKind, Level, ProcessKey, Seq, StackId};
 
 use crate::session::{Failures, Session};
 use crate::thread::{self, Started, Thread};
@@ -59,10 +67,31 @@ pub(crate) struct Reports {
     waiting: [AtomicPtr<Recorded>; JUDGED],
     /// The threads that judge, and print the reports.
     running: [OnceLock<Started>; JUDGED],
-    /// The reasons that were printed; `None` where it was not known.
-    printed: Mutex<Vec<Option<Reason>>>,
+    /// What was judged, in the order of the reports.
+    judged: Mutex<Vec<Judged>>,
     /// Whether it was printed that a failure is not.
     is_left_out: AtomicBool,
+    /// The newest failure's number.
+    newest: AtomicU64,
+}
+
+/// A failure that was judged.
+struct Judged {
+    seq: Seq,
+    /// The report.
+    text: String,
+    /// `None`: it is not known.
+    reason: Option<Reason>,
+    printed: Printed,
+}
+
+/// What was printed of a failure.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Printed {
+    Nothing,
+    /// The line of an attempt.
+    Line,
+    Report,
 }
 
 /// The functions by which PyTorch reports failures; a release has at most one of them.
@@ -103,8 +132,9 @@ impl Reports {
             count: AtomicU32::new(0),
             waiting: [const { AtomicPtr::new(core::ptr::null_mut()) }; JUDGED],
             running: [const { OnceLock::new() }; JUDGED],
-            printed: Mutex::new(Vec::new()),
+            judged: Mutex::new(Vec::new()),
             is_left_out: AtomicBool::new(false),
+            newest: AtomicU64::new(0),
         }
     }
 
@@ -182,6 +212,7 @@ impl Failures for Reports {
             thread.told.set(Some(now));
         }
         let number = self.count();
+        self.newest.fetch_max(seq.0, Ordering::Relaxed);
         let place = number as usize - 1;
         let Some(waiting) = self.waiting.get(place) else {
             return self.left_out();
@@ -220,7 +251,13 @@ impl Failures for Reports {
         }
         // Without a look at the clock, whose library may have ended.
         let mut running = self.running.iter().filter_map(OnceLock::get);
-        let _ = running.all(|of| of.join_within(AT_THE_END));
+        let is_done = running.all(|of| of.join_within(AT_THE_END));
+        if is_done && self.is_ending_open() {
+            let ending = move || self.say_ending(session);
+            if let Ok(started) = thread::start(c"gpumem-oom", ending) {
+                started.join_within(AT_THE_END);
+            }
+        }
     }
 }
 
@@ -232,25 +269,62 @@ impl Reports {
         let (names, verdict) = path.map_or((None, None), |path| {
             session.writer.await_written(FOR_NAMES);
             let names = lines::read(path, figures.stacks(recorded));
-            (names, verdict::read(path, recorded, figures.lines_of()))
+            let event = Event {
+                bytes: recorded.failed.bytes,
+                device: recorded.failed.device,
+                level: recorded.failed.level,
+                kind: EventKind::OUT_OF_MEMORY,
+                ..Event::default()
+            };
+            let of = (recorded.seq, event, recorded.stacks.1);
+            (names, verdict::read(path, of, figures.lines_of(), false))
         });
-        let reason = verdict.as_ref().map(|of| of.reason.clone());
-        // Until it is printed, because a failure for the same reason refers to it.
-        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
-        if printed.len() >= TOLD || (reason.is_some() && printed.contains(&reason)) {
-            return self.left_out();
-        }
-        printed.push(reason);
         let read = (names.as_ref(), verdict.as_ref(), holders);
         let text = text::render(session, recorded, &figures, read);
-        message::line(text.trim_end());
-        drop(printed);
-        let key = format!("{}{}", ProcessKey::POSTMORTEM, recorded.seq.0);
-        if session.writer.fact(key, text).is_err() {
-            account::note(
-                session.writer,
-                "a printed post-mortem did not fit into the capture",
-            );
+        // Until it is printed, because a failure for the same reason refers to it.
+        let mut judged = self.judged();
+        let reason = verdict.as_ref().map(|of| of.reason.clone());
+        let of_same = |kind: Printed| {
+            let is_same = |of: &Judged| of.printed == kind && of.reason == reason;
+            reason.is_some() && judged.iter().any(is_same)
+        };
+        let reports = judged.iter().filter(|of| of.printed == Printed::Report);
+        let printed = match &verdict {
+            Some(of) if of.is_of_handler => Printed::Nothing,
+            Some(of) if of.is_attempt && !of_same(Printed::Line) => Printed::Line,
+            Some(of) if of.is_attempt => Printed::Nothing,
+            _ if reports.count() >= TOLD || of_same(Printed::Report) => Printed::Nothing,
+            _ => Printed::Report,
+        };
+        match (&verdict, printed) {
+            (_, Printed::Report) => message::line(text.trim_end()),
+            (Some(of), Printed::Line) => message::line(&text::attempt(&recorded.failed, of)),
+            (Some(of), Printed::Nothing) if of.is_attempt => {}
+            _ => self.left_out(),
         }
+        if printed == Printed::Report {
+            store(session, recorded.seq, &text);
+        }
+        judged.push(Judged {
+            seq: recorded.seq,
+            text,
+            reason,
+            printed,
+        });
+    }
+
+    fn judged(&self) -> MutexGuard<'_, Vec<Judged>> {
+        self.judged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Stores a report in the capture.
+fn store(session: &'static Session, seq: Seq, text: &str) {
+    let key = format!("{}{}", ProcessKey::POSTMORTEM, seq.0);
+    if session.writer.fact(key, text).is_err() {
+        account::note(
+            session.writer,
+            "a printed post-mortem did not fit into the capture",
+        );
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use gpumem_capture::{EventFlags, Level, StackId};
+use gpumem_capture::{Event, EventFlags, Level, StackId};
+use gpumem_judge::Kind;
 use gpumem_replay::units::{bytes, count, percent};
 
 use super::figures::{Figures, Held};
@@ -13,6 +14,7 @@ use super::recorded::Recorded;
 use super::verdict::Verdict;
 use crate::driver;
 use crate::facts;
+use crate::failed::Failed;
 use crate::hook;
 use crate::session::Session;
 
@@ -76,19 +78,14 @@ pub(super) fn render(
         };
         let _ = writeln!(out, "  by       {whose}{note}");
     }
-    if let Some(verdict) = verdict {
-        let _ = writeln!(out, "  cause    {}", verdict.what);
-        if let Some(advice) = &verdict.advice {
-            let _ = writeln!(out, "  to try   {advice}");
-        }
-    }
+    cause(&mut out, verdict);
     let _ = match figures.level {
         Level::HOST => writeln!(
             out,
             "  pinned   {} by this process",
             bytes(figures.pinned.bytes)
         ),
-        _ => writeln!(out, "  card     {}", card_text(figures)),
+        _ => writeln!(out, "  card     {}", card_text(figures, verdict)),
     };
     if let Some(limit) = &figures.limit {
         let _ = writeln!(
@@ -101,6 +98,20 @@ pub(super) fn render(
     out.push_str(holders.unwrap_or_default());
     out.push_str(&who_holds(figures, lines));
     out.push_str(&given_back(figures));
+    in_full(&mut out, session);
+    out
+}
+
+fn cause(out: &mut String, verdict: Option<&Verdict>) {
+    let Some(verdict) = verdict else { return };
+    let _ = writeln!(out, "  cause    {}", verdict.what);
+    if let Some(advice) = &verdict.advice {
+        let _ = writeln!(out, "  to try   {advice}");
+    }
+}
+
+/// The command that shows all of it.
+fn in_full(out: &mut String, session: &'static Session) {
     let path = session.writer.path().unwrap_or(Path::new("report.bin"));
     let here = std::env::current_dir().ok();
     let shown = here
@@ -111,7 +122,50 @@ pub(super) fn render(
         "  In full: gpumem-analyze oom {}",
         facts::quoted(shown.as_os_str())
     );
+}
+
+/// A report without tables, of a failure that was not judged when it happened.
+pub(super) fn brief(session: &'static Session, event: &Event, verdict: Option<&Verdict>) -> String {
+    let mut out = String::new();
+    let (what, device) = (bytes(event.bytes), event.device.0);
+    let _ = writeln!(out, "out of memory on GPU {device}: {what} requested");
+    if let Some(verdict) = verdict {
+        let _ = writeln!(out, "  by       {}", verdict.line);
+    }
+    cause(&mut out, verdict);
+    in_full(&mut out, session);
     out
+}
+
+/// The line of a convolution's attempt.
+pub(super) fn attempt(failed: &Failed, verdict: &Verdict) -> String {
+    format!(
+        "{} for the workspace of a convolution did not fit on GPU {}, requested by {}: PyTorch tries another algorithm",
+        bytes(failed.bytes),
+        failed.device.0,
+        verdict.line
+    )
+}
+
+/// Says which of the reports above is that of the failure that ended the program.
+pub(super) fn of_report(event: &Event, (at, of): (usize, usize)) -> String {
+    let which = match of {
+        1 => "the report above".to_owned(),
+        of => format!("report {at} of {of} above"),
+    };
+    let what = match event.bytes {
+        0 => "memory of unknown size".to_owned(),
+        known => bytes(known),
+    };
+    format!("the program did not go on after it failed to allocate {what}: see {which}")
+}
+
+/// The report of the failure that ended the program, below others.
+pub(super) fn with_ending(text: &str) -> String {
+    let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+    format!(
+        "{first}\n  ended    the program went on after the failures above, and not after this one\n{rest}"
+    )
 }
 
 /// Cuts a label that is too long at its beginning, which is a folder, so that line and function stay.
@@ -127,7 +181,7 @@ fn cut(label: &str) -> String {
 }
 
 /// The card's figures, as far as known: `15.2 GiB of 16.0 GiB in use, …`.
-fn card_text(figures: &Figures) -> String {
+fn card_text(figures: &Figures, verdict: Option<&Verdict>) -> String {
     let Some(card) = figures.card else {
         return match figures.free() {
             Some(free) => format!("{} free", bytes(free)),
@@ -135,7 +189,9 @@ fn card_text(figures: &Figures) -> String {
         };
     };
     let mut text = format!("{} of {} in use", bytes(card.used), bytes(card.total));
-    if let Some(mine) = card.mine {
+    // That cause has a figure of this process at the failure, and NVML's is that of now.
+    let has_mine = verdict.is_some_and(|of| of.reason.0 == Kind::OtherProcesses);
+    if let Some(mine) = card.mine.filter(|_| !has_mine) {
         let _ = write!(text, ", {} by this process", bytes(mine));
     }
     if let Some(others) = card.others.filter(|others| *others != 0) {

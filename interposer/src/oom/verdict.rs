@@ -1,14 +1,15 @@
 //! The cause of a failure: [`gpumem_judge`]'s verdict on the capture so far, as the analyzer's.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use gpumem_capture::{Event, EventKind, Level, Reader};
+use gpumem_capture::{Event, EventKind, Level, Reader, Record, Seq, StackId, ThreadId};
 use gpumem_judge::{Certainty, Follow, Kind, judge, words};
 use gpumem_replay::attribution::Owner;
-use gpumem_replay::{At, Replay};
+use gpumem_replay::{At, OutOfMemory, Replay};
 
-use super::recorded::Recorded;
+use super::attempt;
 
 /// The maximum time, and the maximum number of the failure's event: a longer capture is read by the analyzer only.
 const TIME: Duration = Duration::from_millis(400);
@@ -21,51 +22,101 @@ pub(super) struct Verdict {
     pub(super) what: String,
     pub(super) advice: Option<String>,
     pub(super) reason: Reason,
+    /// The line that requests, as tables show it.
+    pub(super) line: String,
+    /// Whether it is of a handler that runs after the failure that ended the program.
+    pub(super) is_of_handler: bool,
+    /// Whether it is one of a convolution's attempts.
+    pub(super) is_attempt: bool,
 }
 
 /// The kind of a cause, its line, and the line that requests: failures with the same ones are reported once.
 pub(super) type Reason = (Kind, Option<Owner>, Owner);
 
-/// The verdict; `None` if the capture cannot be read, or not within the time.
-pub(super) fn read(path: &Path, recorded: &Recorded, level: Level) -> Option<Verdict> {
-    if recorded.seq.0 > EVENTS {
-        return None;
-    }
-    let began = Instant::now();
-    let event = Event {
-        bytes: recorded.failed.bytes,
-        device: recorded.failed.device,
-        level: recorded.failed.level,
-        kind: EventKind::OUT_OF_MEMORY,
-        ..Event::default()
+/// Reads the capture; `None` if that cannot be done, or not within the limit. Without one, the clock is not read.
+fn feed(path: &Path, limit: Option<Duration>, each: &mut dyn FnMut(Record<'_>)) -> Option<()> {
+    let began = limit.map(|_| Instant::now());
+    let is_over = || {
+        began
+            .zip(limit)
+            .is_some_and(|(at, limit)| at.elapsed() > limit)
     };
-    let mut follow = Follow::at(recorded.seq, event, level);
-    let mut replay = Replay::new(At::Event(recorded.seq));
     let (mut records, mut is_late) = (0_u32, false);
     let mut reader = Reader::open(path).ok()?;
     reader
         .read(&mut |record| {
             records = records.wrapping_add(1);
-            is_late |= records.is_multiple_of(RECORDS) && began.elapsed() > TIME;
+            is_late |= records.is_multiple_of(RECORDS) && is_over();
             if !is_late {
-                let effect = replay.feed(record);
-                follow.observe(&replay, record, effect);
+                each(record);
             }
         })
         .ok()?;
-    let facts = follow.facts().filter(|_| !is_late)?;
+    (!is_late).then_some(())
+}
+
+/// The verdict on the failure at `seq`, of whose event no more than this needs to be known; `None` if the capture cannot
+/// be read, or not within the time. At the end of the process, there is no limit of time.
+pub(super) fn read(
+    path: &Path,
+    (seq, event, native): (Seq, Event, StackId),
+    level: Level,
+    is_end: bool,
+) -> Option<Verdict> {
+    if seq.0 > EVENTS {
+        return None;
+    }
+    let mut follow = Follow::at(seq, event, level);
+    let mut replay = Replay::new(At::Event(seq));
+    feed(path, (!is_end).then_some(TIME), &mut |record| {
+        let effect = replay.feed(record);
+        follow.observe(&replay, record, effect);
+    })?;
+    let facts = follow.facts()?;
     let verdict = judge(facts);
     let what = words::what(&replay.names, facts, &verdict);
+    let owner = facts.request.owner.clone().whole();
     Some(Verdict {
         what: match verdict.certainty {
             Certainty::Likely => format!("likely: {what}"),
             Certainty::Proven | Certainty::Follows => what,
         },
         advice: words::advice(&replay.names, facts, &verdict),
-        reason: (
-            verdict.kind,
-            verdict.line,
-            facts.request.owner.clone().whole(),
-        ),
+        line: match owner.function() {
+            "" => owner.label(&replay.names),
+            function => format!("{}  {function}", owner.label(&replay.names)),
+        },
+        reason: (verdict.kind, verdict.line, owner),
+        is_of_handler: replay.is_of_handler(seq),
+        is_attempt: attempt::is_one(&replay.names, native),
     })
+}
+
+/// The failure after which the program did not go on, as the analyzer has it; `None` if it went on after all of them, or
+/// the capture is too long or cannot be read. Does not read the clock, whose library may have ended.
+pub(super) fn last(path: &Path, newest: Seq) -> Option<(OutOfMemory, Level)> {
+    if newest.0 > EVENTS {
+        return None;
+    }
+    let mut replay = Replay::new(At::End);
+    // By thread, the first failure after which it did not go on.
+    let mut open: BTreeMap<ThreadId, (Seq, Event)> = BTreeMap::new();
+    feed(path, None, &mut |record| {
+        let _ = replay.feed(record);
+        if let Record::Event(seq, event) = record {
+            open.retain(|_, (_, failed)| !replay.goes_on(failed, event));
+            if event.kind == EventKind::OUT_OF_MEMORY {
+                open.entry(event.thread).or_insert((seq, *event));
+            }
+        }
+    })?;
+    let (_, failure) = replay.main_failure()?;
+    let event = failure.event;
+    let level = match event.level {
+        Level::HOST => Level::HOST,
+        _ if replay.levels.contains_key(&(event.device, Level::TENSOR)) => Level::TENSOR,
+        _ => Level::DRIVER,
+    };
+    let (first, _) = open.get(&event.thread)?;
+    (*first <= failure.seq).then_some((failure, level))
 }

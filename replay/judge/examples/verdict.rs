@@ -14,7 +14,7 @@ fn failure_of(path: &Path) -> Option<(Replay, OutOfMemory)> {
             let _ = replay.feed(record);
         })
         .ok()?;
-    let (_, failure) = replay.failures.main()?;
+    let (_, failure) = replay.main_failure()?;
     Some((replay, failure))
 }
 
@@ -52,9 +52,8 @@ fn main() {
             words::advice(names, facts, &verdict).unwrap_or_default()
         );
         println!(
-            "  after: {} allocations, {} phases; failure {} of {}",
-            facts.after.allocations,
-            facts.after.phases,
+            "  went on: {}; failure {} of {}",
+            facts.went_on,
             failure.seq.0,
             first.failures.count()
         );

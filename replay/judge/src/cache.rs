@@ -20,6 +20,8 @@ pub struct Free {
     pub largest: u64,
     /// The segments that have any.
     pub segments: u64,
+    /// Bytes of segments without a tensor, which `empty_cache()` gives back.
+    pub whole: u64,
 }
 
 impl Free {
@@ -28,6 +30,7 @@ impl Free {
         self.blocks += other.blocks;
         self.largest = self.largest.max(other.largest);
         self.segments += other.segments;
+        self.whole = self.whole.saturating_add(other.whole);
     }
 }
 
@@ -131,6 +134,11 @@ fn has_any(tensors: &[Range], (start, end): Range) -> bool {
 }
 
 impl Cache {
+    /// Bytes that `empty_cache()` gives back. Private pools keep theirs.
+    pub(crate) fn whole(&self) -> u64 {
+        self.usable.whole.saturating_add(self.other_streams.whole)
+    }
+
     /// The free memory now, for a request with this placement.
     pub(crate) fn now(
         replay: &Replay,
@@ -179,5 +187,10 @@ fn free(tensors: &[Range], (start, end): Range) -> Free {
     }
     gap(end.saturating_sub(at));
     free.segments = u64::from(free.bytes > 0);
+    free.whole = if free.bytes == end - start {
+        free.bytes
+    } else {
+        0
+    };
     free
 }

@@ -18,7 +18,7 @@ use collect::{
 use largest::largest;
 
 use crate::cache::Cache;
-use crate::follow::{After, Card, Follow, cache_now};
+use crate::follow::{Card, Follow, StepPeaks, cache_now};
 use crate::holders::{Holder, Holders};
 use crate::kept::{Kept, kept};
 use crate::path::Path;
@@ -30,6 +30,8 @@ use crate::rounds::Loop;
 pub struct Request {
     /// Its bytes; 0 if unknown, for a context.
     pub bytes: u64,
+    /// The event of its failure.
+    pub seq: Seq,
     /// Its level.
     pub level: Level,
     /// Who made it.
@@ -208,14 +210,16 @@ pub struct Facts {
     pub shared: u64,
     /// Steps that had ended.
     pub steps: u64,
+    /// The peaks of the steps.
+    pub peaks: StepPeaks,
     /// Whether a backward or an optimizer's step ran.
     pub trains: bool,
     /// Who kept the largest blocks, if the recorder looked for it.
     pub holders: Option<Holders>,
     /// What replays of the run under other settings gave, if there were any.
     pub replays: Option<Replays>,
-    /// What happened afterwards.
-    pub after: After,
+    /// Whether the program went on afterwards.
+    pub went_on: bool,
     /// The largest live blocks.
     pub(crate) largest: Vec<Large>,
 }
@@ -229,6 +233,8 @@ pub(crate) struct Large {
     pub seq: Seq,
     /// Its line's index in [`Facts::parts`].
     pub part: usize,
+    /// Whether it has the stack of the request.
+    pub is_requested: bool,
     /// Whether it is of the forward that runs.
     pub running: Running,
 }
@@ -322,10 +328,11 @@ impl Facts {
             repeats: repeats(&live),
             shared: 0,
             steps: failure.span_context.steps,
+            peaks: follow.peaks,
             trains: replay.spans.trains,
             holders: None,
             replays: None,
-            after: After::default(),
+            went_on: false,
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Follows the records of a capture up to a failure, and a little beyond.
 
 use gpumem_capture::{
-    Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, Phase, PlacementId, Record,
-    Seq, StackId,
+    Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, Phase, PlacementId, Record, Seq,
 };
 use gpumem_replay::{Block, Effect, KeyId, OutOfMemory, Reading, Replay, SpanContext};
 
@@ -55,19 +54,24 @@ impl History {
     }
 }
 
-/// What happened after the failure.
+/// The peaks of live tensors of the steps of a training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct After {
-    /// Tensors that Python code of the failing thread allocated.
-    pub allocations: u64,
-    /// Steps of an optimizer, and backwards, that began.
-    pub phases: u64,
+pub struct StepPeaks {
+    /// The steps that ended.
+    pub steps: u64,
+    /// The largest peak of these, in bytes. The time before the first step counts with it.
+    pub before: u64,
+    /// The peak of the step that runs.
+    pub now: u64,
 }
 
-impl After {
-    /// Whether the program went on.
-    pub fn went_on(&self) -> bool {
-        self.allocations > 0 || self.phases > 0
+impl StepPeaks {
+    fn reach(&mut self, steps: u64, live: u64) {
+        if steps != self.steps {
+            self.before = self.before.max(self.now);
+            (self.steps, self.now) = (steps, 0);
+        }
+        self.now = self.now.max(live);
     }
 }
 
@@ -86,6 +90,7 @@ pub struct Follow {
     /// Whether the newest one counts.
     is_counted: bool,
     pub(crate) refused: Option<u64>,
+    pub(crate) peaks: StepPeaks,
     facts: Option<Facts>,
     /// Whether nothing was loaded or allocated since the failure.
     is_at_failure: bool,
@@ -119,6 +124,7 @@ impl Follow {
             backwards: 0,
             is_counted: false,
             refused: None,
+            peaks: StepPeaks::default(),
             facts: None,
             is_at_failure: true,
         }
@@ -200,6 +206,8 @@ impl Follow {
                     .reach(&replay.names, thread, (seq, self.backwards));
                 self.history(block).came(seq, requested(event));
                 if event.level == Level::TENSOR {
+                    let now = replay.devices.get(&event.device).map(|of| of.now.tensor);
+                    self.peaks.reach(replay.spans.steps, now.unwrap_or(0));
                     self.placements
                         .came(event.device, event.ptr, event.placement);
                 }
@@ -254,21 +262,11 @@ impl Follow {
     }
 
     fn after(&mut self, replay: &Replay, event: &Event) {
-        let (failed, device) = (self.failure.event.thread, self.device());
+        let (failed, device) = (self.failure.event, self.device());
         let Some(facts) = &mut self.facts else {
             return;
         };
-        match event.kind {
-            EventKind::PHASE_BEGIN => facts.after.phases += 1,
-            EventKind::ALLOC
-                if event.thread == failed
-                    && event.level == Level::TENSOR
-                    && event.py_stack != StackId::NONE =>
-            {
-                facts.after.allocations += 1;
-            }
-            _ => {}
-        }
+        facts.went_on = facts.went_on || replay.goes_on(&failed, event);
         if facts.card.reading.is_none() {
             let readings = replay.devices.get(&device);
             facts.card.reading = readings.and_then(|of| of.readings.last);

@@ -49,12 +49,12 @@ pub struct Kept {
     pub is_line: bool,
     /// Whether it is parameters, gradients and optimizer state: a model for each round.
     pub of_models: bool,
+    /// The categories of the memory.
+    pub categories: BTreeSet<Category>,
     /// Whether the memory becomes more with each round. Otherwise only the round before holds some.
     pub is_growth: bool,
     /// Live bytes and blocks of earlier rounds.
     pub figure: Figure,
-    /// Bytes that the newest complete round left.
-    pub per_round: u64,
     /// By line, the largest first.
     pub lines: Vec<KeptLine>,
     /// How many of the kept rounds had a backward.
@@ -160,6 +160,7 @@ fn kept_by(
     let now = of.round();
     let mut stacks: FxHashMap<KeyId, Of> = FxHashMap::default();
     let mut has_parameters = false;
+    let mut categories: BTreeMap<KeyId, BTreeSet<Category>> = BTreeMap::new();
     for Live {
         address,
         block,
@@ -185,6 +186,7 @@ fn kept_by(
             continue;
         }
         has_parameters |= *category == Category::Parameter && makes_weights();
+        categories.entry(key).or_default().insert(*category);
         let of = stacks.entry(key).or_default();
         add(of, round, block);
         of.blocks.push((*address, block.bytes));
@@ -228,16 +230,11 @@ fn kept_by(
     }
     let mut rounds: BTreeSet<u64> = BTreeSet::new();
     let mut lines: BTreeMap<Owner, (KeptLine, BTreeSet<u64>, Seq)> = BTreeMap::new();
-    let (mut figure, mut per_round, mut no_grad) = (Figure::default(), 0_u64, 0_u64);
-    let newest_round = stacks.values().filter_map(|of| of.rounds.last()).max();
-    let newest_round = newest_round.copied().unwrap_or(0);
+    let (mut figure, mut no_grad) = (Figure::default(), 0_u64);
     for (key, held) in &stacks {
         let of = replay.stacks(*key);
         let owner = line_of(replay, of, follow.level);
         figure += held.figure;
-        if held.rounds.last() == Some(&newest_round) {
-            per_round += held.newest.bytes;
-        }
         if of.purpose.is_no_grad() {
             no_grad += held.figure.bytes;
         }
@@ -283,9 +280,14 @@ fn kept_by(
         each: evenly(&rounds, now),
         is_line: of.is_line,
         of_models,
+        categories: stacks
+            .keys()
+            .filter_map(|key| categories.get(key))
+            .flatten()
+            .copied()
+            .collect(),
         is_growth,
         figure,
-        per_round,
         with_backward: with_backward(of, &rounds),
         is_graph: is_graph(replay, follow, of, &stacks),
         was_consumed: stacks

@@ -47,7 +47,7 @@ pub mod words;
 
 pub use cache::{Cache, Free};
 pub use facts::{Alike, Copied, Facts, Larger, Longer, Most, New, Outside, Part, Request};
-pub use follow::{After, Card, Follow};
+pub use follow::{Card, Follow, StepPeaks};
 pub use growth::{Ends, Growth, KeptEach};
 pub use holders::{Holder, HolderKind, Holders};
 pub use kept::{Kept, KeptLine};

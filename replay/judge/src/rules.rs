@@ -2,6 +2,7 @@
 //! rounds hold, free memory that the request cannot use, and the largest part.
 
 mod held;
+mod models;
 mod unusable;
 
 pub(crate) use held::is_without_object;
@@ -43,6 +44,7 @@ pub fn judge(facts: &Facts) -> Verdict {
         held::by_one_object,
         new,
         alike,
+        models::earlier_model,
         largest,
     ];
     let found = rules.iter().find_map(|rule| rule(facts));
@@ -174,7 +176,7 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
 }
 
 /// What the request lacks.
-fn missing(facts: &Facts) -> u64 {
+pub(crate) fn missing(facts: &Facts) -> u64 {
     usable(facts).map_or(0, |usable| facts.needed().saturating_sub(usable))
 }
 
@@ -322,7 +324,7 @@ fn largest(facts: &Facts) -> Option<Verdict> {
         figure.map_or(Figure::default(), |(_, figure)| *figure)
     };
     let state = of_category(Category::OptimizerState).bytes;
-    if let Some(verdict) = held::copies(facts, state) {
+    if let Some(verdict) = models::copies(facts, state) {
         return Some(verdict);
     }
     let kind = match category {
@@ -340,7 +342,7 @@ fn largest(facts: &Facts) -> Option<Verdict> {
     }
     let verdict = of_line(kind, figure, line.map(|part| &part.owner));
     Some(match kind {
-        Kind::Model => held::models(facts, verdict),
+        Kind::Model => models::models(facts, verdict),
         _ => verdict,
     })
 }
@@ -350,7 +352,7 @@ fn largest_line(facts: &Facts) -> Verdict {
     let lines = sums(facts.parts.iter().map(|part| (&part.owner, part.figure)));
     let most = lines.into_iter().next();
     match most.filter(|(_, figure)| figure.bytes > 0) {
-        Some((owner, figure)) => of_line(Kind::Largest, figure, owner),
+        Some((owner, figure)) => held::of_largest(facts, of_line(Kind::Largest, figure, owner)),
         None => verdict(Kind::Unknown, Certainty::Follows, 0),
     }
 }

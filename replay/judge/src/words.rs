@@ -243,11 +243,12 @@ impl Text<'_> {
                 self.blocks()
             ),
             Kind::Activations => format!(
-                "tensors that forwards keep for a backward: {size} ({}) in {}, mostly from {}{}",
+                "tensors that forwards keep for a backward: {size} ({}) in {}, mostly from {}{}{}",
                 self.share(),
                 self.blocks(),
                 self.line_and_split(),
-                self.kept_by()
+                self.kept_by(),
+                self.largest_step()
             ),
             Kind::Model => format!(
                 "parameters and buffers: {size} ({}), mostly from {}{}",
@@ -257,10 +258,11 @@ impl Text<'_> {
             ),
             Kind::Largest => {
                 format!(
-                    "{} holds most: {size} ({}) in {}",
+                    "{} holds most: {size} ({}) in {}{}",
                     self.line_and_split(),
                     self.share(),
-                    self.blocks()
+                    self.blocks(),
+                    self.kept_by()
                 )
             }
             Kind::Host => "the system refused more pinned memory".into(),
@@ -280,6 +282,25 @@ impl Text<'_> {
         let card = &self.facts.card;
         let is_most = card.mine >= card.total? / 2;
         (self.facts.live == 0 && self.facts.outside.is_empty() && is_most).then_some(card.mine)
+    }
+
+    /// The step that runs, if it needs much more than any before: a longer or larger batch.
+    fn largest_step(&self) -> String {
+        /// The least steps before it, and how much more it needs, in per cent of their peak.
+        const STEPS: u64 = 4;
+        const MORE: u64 = 120;
+        let peaks = &self.facts.peaks;
+        let with_request = self.facts.tensors.saturating_add(self.facts.request.bytes);
+        let now = peaks.now.max(with_request);
+        match peaks.steps >= STEPS && notable(now, peaks.before, MORE) {
+            true => format!(
+                "; this step needs at least {} of tensors, and none of the {} before needed more than {}",
+                bytes(now),
+                many(peaks.steps, "step", "steps"),
+                bytes(peaks.before)
+            ),
+            false => String::new(),
+        }
     }
 
     fn listed(&self, texts: impl Iterator<Item = String>) -> String {

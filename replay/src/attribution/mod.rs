@@ -129,6 +129,12 @@ pub fn is_in_foreach(names: &Names, stack: StackId) -> bool {
     })
 }
 
+/// Whether a stack is in a part of the model that `torch.utils.checkpoint` runs.
+pub fn is_in_checkpoint(names: &Names, stack: StackId) -> bool {
+    frames(names, names.own_stack(stack))
+        .any(|(_, code)| code.file.ends_with("/torch/utils/checkpoint.py"))
+}
+
 /// The library of PyTorch's caching allocator, which takes memory from the driver for all tensors.
 pub const PYTORCH_ALLOCATOR: &str = "libc10_cuda.so";
 

@@ -112,9 +112,6 @@ fn the_text_of_an_error_is_asked_for_by_who_has_it() {
         "{told:?}"
     );
     assert_eq!(program.failures.answered(), 1);
-    program.exception(1, 7);
-    program.text(2, 7);
-    assert_eq!(program.failures.main().unwrap().1.seq, Seq(9));
 }
 
 #[test]
@@ -141,7 +138,7 @@ fn without_stacks_all_of_a_thread_is_one_request() {
 }
 
 #[test]
-fn the_newest_is_always_kept_and_the_exception_told_first() {
+fn the_newest_is_always_kept() {
     let mut program = Program::new();
     for _ in 0..150 {
         program.exception(1, 7);
@@ -152,7 +149,6 @@ fn the_newest_is_always_kept_and_the_exception_told_first() {
     assert_eq!(program.failures.count(), 450);
     let (number, last) = program.told().last().map(|of| (of.0, of.1)).unwrap();
     assert_eq!((number, last), (450, 450));
-    assert_eq!(program.failures.main().unwrap().1.seq, Seq(150));
     assert!(program.told().len() <= 2 * KEPT + 1);
     // The same after the state was written and read.
     let mut bytes = Vec::new();

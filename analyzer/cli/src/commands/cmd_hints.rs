@@ -38,7 +38,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     )?;
     watch.finish();
     let ledgers = ledgers(&args.file, &session, Asked::default())?;
-    let cause = match session.replay.failures.main() {
+    let cause = match session.replay.main_failure() {
         Some(main) => Some(cause_of(&args.file, &session, main, replays.as_ref())?),
         None => None,
     };

@@ -150,7 +150,7 @@ fn head(file: &Path, session: &Session) -> PageHead {
         line.trim().to_owned()
     });
     let sampled = session.account.sampled();
-    let main = session.replay.failures.main();
+    let main = session.replay.main_failure();
     PageHead {
         file: name,
         ran: ran

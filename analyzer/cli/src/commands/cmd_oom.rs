@@ -103,7 +103,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let replays = args.whatif.as_deref().map(replays_of).transpose()?;
     let first = read(&args.file, At::End)?;
     let failures = first.replay.failures.all();
-    let Some((main, _)) = first.replay.failures.main() else {
+    let Some((main, _)) = first.replay.main_failure() else {
         if let Some(number) = args.failure {
             anyhow::bail!(
                 "{}: failure {number} is not in the capture: no allocation failed because memory ran out",

@@ -29,7 +29,7 @@ pub fn moment_of(file: &Path, at: At, peak: PeakOf) -> anyhow::Result<Moment> {
             let moment = match at {
                 At::Peak => greatest(replay, peak)
                     .ok_or_else(|| anyhow!("{}: no memory was allocated", file.display()))?,
-                At::Failure => match replay.failures.main() {
+                At::Failure => match replay.main_failure() {
                     Some((_, failure)) => Moment {
                         seq: failure.seq,
                         time: failure.event.time,

@@ -61,7 +61,7 @@ fn known(path: &Path, query: Query) -> anyhow::Result<Query> {
         return Ok(query);
     }
     let first = read(path, At::End)?;
-    match first.replay.failures.main() {
+    match first.replay.main_failure() {
         Some((_, failure)) => Ok(Query {
             moment: At::Event(failure.seq),
             ..query
@@ -112,7 +112,7 @@ pub fn ledgers(path: &Path, session: &Session, asked: Asked) -> anyhow::Result<V
 
 /// The cause of the failure to show first, with a progress bar; `None` if no allocation failed.
 pub fn cause(path: &Path, session: &Session) -> anyhow::Result<Option<Cause>> {
-    match session.replay.failures.main() {
+    match session.replay.main_failure() {
         Some(main) => cause_of(path, session, main, None).map(Some),
         None => Ok(None),
     }

@@ -37,7 +37,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let failed = |error| unreadable(&capture, &error);
     let ledgers =
         Ledger::read(&capture.path, &session, Asked::default(), &mut |_| {}).map_err(failed)?;
-    let cause = match session.replay.failures.main() {
+    let cause = match session.replay.main_failure() {
         Some(main) => {
             Some(Cause::read(&capture.path, &session, main, None, &mut |_| {}).map_err(failed)?)
         }

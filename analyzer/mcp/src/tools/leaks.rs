@@ -63,7 +63,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
                 "at peak: leaks needs end, an event, a time or a step; use lines for the peak"
             ));
         }
-        Some(At::Failure) => match first.replay.failures.main() {
+        Some(At::Failure) => match first.replay.main_failure() {
             Some((_, failure)) => At::Event(failure.seq),
             None => {
                 return Err(refused!(

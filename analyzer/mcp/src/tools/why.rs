@@ -36,7 +36,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let capture = context.capture(&args.capture)?;
     let first = context.sessions.read(&capture, At::End.into())?;
     let failures = first.replay.failures.all();
-    let Some((main, _)) = first.replay.failures.main() else {
+    let Some((main, _)) = first.replay.main_failure() else {
         return Ok(none(&capture, &first));
     };
     let number = args.failure.unwrap_or(main);

@@ -173,7 +173,7 @@ impl Cause {
     fn judged(&mut self, names: &Names, facts: &Facts, verdict: &Verdict) {
         self.kind = verdict.kind;
         self.certainty = verdict.certainty;
-        self.survived = facts.after.went_on();
+        self.survived = facts.went_on;
         self.bytes = verdict.bytes;
         self.what = words::what(names, facts, verdict);
         self.advice = words::advice(names, facts, verdict);

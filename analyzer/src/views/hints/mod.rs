@@ -61,7 +61,7 @@ impl Hints {
             hints.extend(others(ledger));
         }
         hints.extend(imbalance(session, ledgers));
-        if session.replay.failures.main().is_some() {
+        if session.replay.main_failure().is_some() {
             // The cause of the failure says what rounds keep.
             hints.retain(|hint| !matches!(hint.kind, HintKind::KeptGraphs | HintKind::Growing));
         }

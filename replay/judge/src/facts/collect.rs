@@ -65,6 +65,7 @@ pub(super) fn request(replay: &Replay, follow: &Follow, path: &Path) -> Request 
     }
     Request {
         bytes: event.bytes,
+        seq: failure.seq,
         level: event.level,
         owner: owner(&replay.names, stacks, event.level),
         stacks,

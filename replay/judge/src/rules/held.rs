@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use gpumem_replay::attribution::Owner;
 use gpumem_replay::{Category, Figure};
 
+use super::models::models_in;
 use super::{NOTABLE, notable, of_line};
 use crate::facts::{Facts, Longer, Running};
 use crate::holders::{Holder, HolderKind};
@@ -52,7 +53,7 @@ fn line_of(facts: &Facts, is_one: impl Fn(usize) -> bool) -> Option<Owner> {
     facts.parts.get(part).map(|part| part.owner.clone())
 }
 
-fn proven(kind: Kind, figure: Figure, holders: Vec<usize>) -> Verdict {
+pub(super) fn proven(kind: Kind, figure: Figure, holders: Vec<usize>) -> Verdict {
     Verdict {
         certainty: Certainty::Proven,
         holders,
@@ -117,31 +118,6 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
         holders: if is_named { holders } else { Vec::new() },
         ..verdict
     }
-}
-
-/// The models of each container that has several: the holders of their parameters, gradients and optimizer state.
-fn models_in(facts: &Facts) -> Vec<Vec<usize>> {
-    let mut containers: BTreeMap<(&str, &str), Vec<(HolderKind, usize)>> = BTreeMap::new();
-    for (at, of) in facts.all_holders().iter().enumerate() {
-        let is_part = matches!(
-            of.kind,
-            HolderKind::Object | HolderKind::Parameters | HolderKind::Gradients
-        );
-        if is_part && of.is_own && of.has_range() {
-            let all = containers.entry((of.name(), &of.place)).or_default();
-            all.push((of.kind, at));
-        }
-    }
-    let of_models = |all: &Vec<(HolderKind, usize)>| {
-        let mut kinds = all.iter().map(|(kind, _)| *kind);
-        all.len() > 1 && kinds.any(|kind| kind == HolderKind::Parameters)
-    };
-    let mut models: Vec<_> = containers.into_values().filter(of_models).collect();
-    models.iter_mut().for_each(|all| {
-        all.sort_by_key(|(kind, at)| (*kind != HolderKind::Parameters, *at));
-    });
-    let holders = |all: Vec<(HolderKind, usize)>| all.into_iter().map(|(_, at)| at).collect();
-    models.into_iter().map(holders).collect()
 }
 
 /// What some holders keep.
@@ -229,9 +205,9 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
     let whole = variables.into_values().filter(|parts| parts.len() > 1);
     let whole = whole.chain(models_in(facts)).map(|of| held(facts, of));
     let whole = whole.max_by_key(|of| of.bytes);
-    let much = |of: &Verdict| notable(of.bytes, facts.live, MUCH);
-    let one = one.map(|of| held(facts, of)).filter(much);
-    one.or(whole.filter(much))
+    let one = one.map(|of| held(facts, of));
+    let most = whole.into_iter().chain(one).max_by_key(|of| of.bytes);
+    most.filter(|of| notable(of.bytes, facts.live, MUCH))
 }
 
 /// Whether the graph of a forward or backward that runs needs what an object has, or is what a graph has.
@@ -266,84 +242,24 @@ pub(crate) fn is_without_object(facts: &Facts, kept: &Kept) -> bool {
     })
 }
 
-/// Lines that hold the same amount, if that is much, and more than an optimizer's `state`. Of what the walk shows to be a copy
-/// beside a model, less is enough.
-pub(super) fn copies(facts: &Facts, state: u64) -> Option<Verdict> {
-    let copied: u64 = facts.copies.iter().map(|of| of.figure.bytes).sum();
-    let figure = Figure {
-        bytes: copied,
-        blocks: facts.copies.iter().map(|of| of.figure.blocks).sum(),
-    };
-    let line = facts.copies.first().map(|of| &of.owner);
-    let verdict = Verdict {
-        certainty: Certainty::Likely,
-        ..of_line(Kind::Copies, figure, line)
-    };
-    let verdict = of_copies(facts, verdict);
-    // Two variables are two tensors.
-    let is_variable = |of: &Holder| of.kind == HolderKind::Object && of.is_variable();
-    let mut holders = verdict
-        .holders
-        .iter()
-        .filter_map(|at| facts.all_holders().get(*at));
-    if !verdict.holders.is_empty() && holders.all(is_variable) {
-        return None;
-    }
-    let counts = match has_copy(facts, &verdict) {
-        true => notable(copied, facts.live, NOTABLE),
-        false => notable(copied, facts.live, 40) && copied > state,
-    };
-    counts.then_some(verdict)
-}
-
-/// Copies, with what the walk names: parameters of modules, and other objects that have as much, which come first.
-fn of_copies(facts: &Facts, verdict: Verdict) -> Verdict {
+/// Who keeps the largest line's blocks, if that is a variable, an attribute or a container of the program, not of a
+/// forward that runs.
+pub(super) fn of_largest(facts: &Facts, verdict: Verdict) -> Verdict {
     let Some(all) = &facts.holders else {
         return verdict;
     };
-    let mut holders: Vec<usize> = Vec::new();
-    for copied in &facts.copies {
-        let [of] = all.of(&copied.blocks)[..] else {
-            return verdict;
-        };
-        if !holders.contains(&of) {
-            holders.push(of);
-        }
-    }
-    let kind = |at: &usize| all.all.get(*at).map(|of| of.kind);
-    holders.sort_by_key(kind);
-    let is_own = |at: &usize| all.all.get(*at).is_some_and(|of| of.is_own);
-    match holders.len() > 1 && holders.iter().all(is_own) {
-        true => Verdict { holders, ..verdict },
-        false => verdict,
-    }
-}
-
-/// Whether what a verdict is about are parameters and a container with as much.
-fn has_copy(facts: &Facts, verdict: &Verdict) -> bool {
-    let all = facts.all_holders();
-    let holders = || verdict.holders.iter().filter_map(|at| all.get(*at));
-    holders().any(|of| of.kind == HolderKind::Parameters)
-        && holders().any(|of| of.kind == HolderKind::Object && of.is_element())
-}
-
-/// Parameters, if the walk shows several models in one container.
-pub(super) fn models(facts: &Facts, verdict: Verdict) -> Verdict {
-    let all = facts.all_holders().iter().enumerate();
-    let models =
-        all.filter(|(_, of)| of.kind == HolderKind::Parameters && of.is_own && of.is_element());
-    let models: Vec<(usize, &Holder)> = models.collect();
-    let Some((first, of)) = models.first() else {
-        return verdict;
+    let line = |part: usize| facts.parts.get(part).map(|part| &part.owner);
+    let mine = facts.largest.iter();
+    let mine = mine.filter(|of| line(of.part) == verdict.line.as_ref());
+    let blocks: Vec<(u64, u64)> = mine.map(|of| (of.address, of.bytes)).collect();
+    let is_named = |at: &usize| {
+        all.all.get(*at).is_some_and(|of| {
+            of.kind == HolderKind::Object && of.is_own && !of.is_of_calls() && !of.is_in_forward()
+        })
     };
-    let is_same = |other: &Holder| (other.name(), &other.place) == (of.name(), &of.place);
-    let count = models.iter().filter(|(_, other)| is_same(other)).count();
-    match count > 1 || of.cached_by().is_some() {
-        true => Verdict {
-            certainty: Certainty::Proven,
-            holders: vec![*first],
-            ..verdict
-        },
+    let holders = all.of(&blocks);
+    match !holders.is_empty() && holders.iter().all(is_named) {
+        true => Verdict { holders, ..verdict },
         false => verdict,
     }
 }

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use gpumem_replay::attribution::{Line, Owner, Split};
 use gpumem_replay::names::Names;
 use gpumem_replay::{Reading, StackKey};
@@ -5,7 +7,7 @@ use gpumem_replay::{Reading, StackKey};
 use super::*;
 use crate::cache::{Cache, Free};
 use crate::facts::{Larger, Most, Part, Request};
-use crate::follow::{After, Card};
+use crate::follow::{Card, StepPeaks};
 use crate::kept::KeptLine;
 use crate::words;
 
@@ -59,8 +61,9 @@ fn facts() -> Facts {
         holders: None,
         replays: None,
         steps: 3,
+        peaks: StepPeaks::default(),
         trains: true,
-        after: After::default(),
+        went_on: false,
         largest: Vec::new(),
     }
 }
@@ -79,6 +82,7 @@ fn kept(bytes: u64) -> Kept {
         each: Some(1),
         is_line: false,
         of_models: false,
+        categories: BTreeSet::from([Category::Parameter]),
         is_growth: true,
         figure: figure(bytes, 3),
         per_round: bytes / 3,
@@ -214,6 +218,7 @@ fn free_memory_counts_by_whether_the_request_can_use_it() {
         blocks: 9,
         largest,
         segments: 3,
+        whole: 0,
     };
     let none = Free::default();
     let cache = |usable, other_streams, other_pools| {
@@ -287,6 +292,7 @@ fn one_large_free_block_is_no_fragmentation() {
                 blocks: 9,
                 largest,
                 segments: 3,
+                whole: 0,
             },
             reserved: 15 * GIB,
             ..Cache::default()
@@ -312,6 +318,7 @@ fn other_processes_count_although_pieces_would_add_up() {
         blocks: 4,
         largest,
         segments: 4,
+        whole: 0,
     };
     let cache = |largest| {
         Some(Cache {
@@ -326,6 +333,7 @@ fn other_processes_count_although_pieces_would_add_up() {
     assert_ne!(kind(&of), Kind::OtherProcesses, "a block would do");
 }
 
+mod advice;
 mod held;
 mod keepers;
 
@@ -378,6 +386,7 @@ fn free_memory_in_pieces_comes_before_a_store_that_does_not_grow() {
             blocks: 40,
             largest: GIB / 2,
             segments: 9,
+            whole: 0,
         },
         other_streams: Free::default(),
         other_pools: Free::default(),

@@ -1,9 +1,10 @@
 //! What to do about a verdict.
 
-use gpumem_replay::attribution::is_in_foreach;
+use gpumem_replay::attribution::{is_in_checkpoint, is_in_foreach};
 use gpumem_replay::units::{bytes, many};
 
 use super::Text;
+use crate::cache::Cache;
 use crate::holders::{Holder, HolderKind};
 use crate::verdict::Kind;
 
@@ -50,21 +51,22 @@ impl Text<'_> {
             }
             Kind::PrivatePools => "drop the CUDA graphs that are no longer replayed, or let them share a pool".into(),
             Kind::Fragmentation => self.advice_of_fragmentation(),
-            Kind::Cached => {
-                "call torch.cuda.empty_cache() before it, or leave room with torch.cuda.set_per_process_memory_fraction(0.9)".into()
-            }
+            Kind::Cached => return self.advice_of_cached(),
             Kind::LargeRequest => self.advice_of_large_request(),
             Kind::New => return None,
             Kind::Alike => "compute it in parts, for example with .split() over the rows, or free these tensors earlier".into(),
             Kind::Copies => self.advice_of_copies(),
             Kind::OptimizerState if is_in_foreach(self.names, self.facts.request.stacks.py) => {
-                "pass foreach=False to the optimizer, whose step then needs temporary memory for one tensor at a time; use an optimizer with less state (SGD, 8-bit Adam), or shard the state (ZeRO, FSDP)".into()
+                "pass foreach=False to the optimizer, whose step then needs temporary memory for one tensor at a time; use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or train fewer parameters".into()
             }
             Kind::OptimizerState => {
                 "use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or train fewer parameters".into()
             }
             Kind::Workspaces => {
                 "set CUBLAS_WORKSPACE_CONFIG=:4096:2:16:8 or :16:8 for smaller ones, at some cost in speed".into()
+            }
+            Kind::Activations if is_in_checkpoint(self.names, self.facts.request.stacks.py) => {
+                "use a smaller batch, if they grow with it, or checkpoint smaller parts of the model: of each, all tensors are live while it runs".into()
             }
             Kind::Activations => {
                 "use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast".into()
@@ -81,6 +83,7 @@ impl Text<'_> {
                 self.facts.repeats
             ),
             Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
+            Kind::Largest if self.holder().is_some() => self.advice_of_largest(),
             Kind::Largest if self.facts.request.in_forward => format!(
                 "use a smaller batch, if it grows with it, compute it in parts at {line}, or free it earlier"
             ),
@@ -170,6 +173,10 @@ impl Text<'_> {
                 };
                 format!("evaluating: use torch.no_grad(), or {keep}; training: call backward() in each round, or let a graph span fewer rounds")
             }
+            Kind::EarlierModels if self.grown_module().is_some() => format!(
+                "let each round add less to {}, or move the sub-modules that no forward uses to the host with .cpu()",
+                self.holder_name()
+            ),
             Kind::EarlierModels => {
                 "drop the earlier model and its optimizer before the next one is made, or keep it on the host".into()
             }
@@ -180,6 +187,10 @@ impl Text<'_> {
                     false => "it on the host with .cpu()",
                 };
                 format!("store {graph} in {}, or drop it at the end of a round", holder.name())
+            }
+            // A round without a backward, in a program that has others: a validation.
+            Kind::PreviousRound if self.facts.trains && kept.with_backward == 0 && !kept.is_no_grad => {
+                "evaluating: use torch.no_grad(), or a smaller batch; training: call backward() in each round".into()
             }
             Kind::PreviousRound if self.holder().is_some() => {
                 let name = self.holder_name();
@@ -207,6 +218,51 @@ impl Text<'_> {
             }
         };
         Some(text)
+    }
+
+    /// Memory that a variable or an attribute has: whether the program still needs it is not known.
+    fn advice_of_largest(&self) -> String {
+        let (line, name) = (self.line(), self.holder_name());
+        let drop = match self.holder().is_some_and(Holder::is_variable) {
+            true => format!("del {name} before, if nothing uses it any more"),
+            false => format!("keep {name} on the host with .cpu()"),
+        };
+        let lacks = match crate::rules::missing(self.facts) {
+            0 => String::new(),
+            missing => format!("; the request lacks {}", bytes(missing)),
+        };
+        format!("allocate less at {line}, or {drop}{lacks}")
+    }
+
+    /// What gives memory of the pool to a request outside of it.
+    fn advice_of_cached(&self) -> Option<String> {
+        let empty = match self.facts.cache.as_ref().map(Cache::whole) {
+            None => Some("call torch.cuda.empty_cache() before it".to_owned()),
+            Some(0) => None,
+            Some(whole) => Some(format!(
+                "call torch.cuda.empty_cache() before it, which gives back {}",
+                bytes(whole)
+            )),
+        };
+        let fraction = self.fraction().map(|hundredths| {
+            format!("leave it room: torch.cuda.set_per_process_memory_fraction(0.{hundredths:02})")
+        });
+        match (empty, fraction) {
+            (Some(empty), Some(fraction)) => Some(format!("{empty}, or {fraction}")),
+            (empty, fraction) => empty.or(fraction),
+        }
+    }
+
+    /// The hundredths of the card with which PyTorch's pool leaves room for the request, and has a tenth more than its
+    /// tensors. `None`: there is no such part, or the size of the request is not known.
+    fn fraction(&self) -> Option<u64> {
+        let (card, total) = (&self.facts.card, self.facts.card.total?);
+        let room = self.facts.reserved.saturating_add(card.free()?);
+        let pool = room.checked_sub(self.facts.needed())?;
+        let hundredths = pool.saturating_mul(100) / total.max(1);
+        let least = self.facts.tensors.saturating_add(self.facts.tensors / 10);
+        let is_enough = hundredths < 100 && total / 100 * hundredths >= least;
+        (is_enough && !self.facts.request.has_no_size).then_some(hundredths)
     }
 
     fn advice_of_large_request(&self) -> String {

@@ -1,5 +1,6 @@
 //! Who keeps memory, in words.
 
+use gpumem_replay::attribution::Owner;
 use gpumem_replay::units::bytes;
 
 use super::Text;
@@ -109,6 +110,12 @@ impl Text<'_> {
                 holder.text,
                 self.allocated_by()
             ),
+            _ if holder.kind == HolderKind::Parameters && self.models().is_none() => format!(
+                "{} makes a model while the one before is still live: {sum}, kept by {}, {}",
+                self.line(),
+                holder.text,
+                holder.place
+            ),
             _ if holder.is_value() => {
                 let verb = match of_class(holder) {
                     "list" => "builds",
@@ -212,6 +219,19 @@ impl Text<'_> {
         }
     }
 
+    /// Whether the line of the verdict, or its function, makes the request, too: the request is for one more.
+    fn is_being_made(&self) -> bool {
+        let request = self.facts.request.owner.clone().whole();
+        let function = |of: &Owner| {
+            of.line()
+                .map(|line| (line.file.clone(), line.function.clone()))
+        };
+        self.verdict.line.as_ref().is_some_and(|line| {
+            let is_script = line.function() == "<module>";
+            *line == request || !is_script && function(line) == function(&request)
+        })
+    }
+
     pub(super) fn advice_of_held(&self) -> Option<String> {
         let holder = self.holder()?;
         let name = match holder.kind {
@@ -240,6 +260,9 @@ impl Text<'_> {
             _ if self.holders().all(Holder::is_of_optimizers) => format!(
                 "drop the earlier optimizers, or what keeps them in {name}, before the next one is made"
             ),
+            _ if holder.kind == HolderKind::Parameters && self.models().is_none() => format!(
+                "del {name}, or assign None to it, before the next model is made, or move it to the host with .cpu()"
+            ),
             _ if self.models().is_some() => "keep only the model in use on the card, and the others, with their gradients and optimizer state, on the host".into(),
             _ if self.advice_of_holder().is_some() => return self.advice_of_holder(),
             _ if holder.kind == HolderKind::Graph && !holder.is_own => {
@@ -247,6 +270,10 @@ impl Text<'_> {
             }
             _ if holder.kind == HolderKind::Graph => format!(
                 "if {name} need not be trained through, store .item() or .detach() in it; else call backward() earlier"
+            ),
+            _ if self.is_being_made() => format!(
+                "allocate fewer or smaller tensors at {}, or keep those that are not in use on the host with .cpu(){}",
+                self.line(), self.of_views()
             ),
             _ => match (self.variable(), holder.frees) {
                 (Some((name, _)), _) => format!(

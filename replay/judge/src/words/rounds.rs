@@ -1,9 +1,11 @@
 //! What earlier rounds hold, in words.
 
+use gpumem_replay::Category;
 use gpumem_replay::attribution::Owner;
 use gpumem_replay::units::{bytes, count, many};
 
 use super::Text;
+use crate::holders::{Holder, HolderKind};
 use crate::kept::{Kept, KeptLine};
 use crate::verdict::Kind;
 
@@ -33,10 +35,17 @@ impl Text<'_> {
             Kind::Waiting => "wait for a backward",
             _ => "are still live, and no backward has used them",
         };
+        if let Some(module) = self.grown_module() {
+            let parts = parts_of_models(kept);
+            return format!(
+                "{}, {}, grows by sub-modules, and those of {of} are still live: {sum}{parts}, {from}",
+                module.text, module.place
+            );
+        }
         let each = match self.verdict.kind {
-            Kind::EarlierModels => " of parameters, gradients and optimizer state".into(),
+            Kind::EarlierModels => parts_of_models(kept),
             Kind::PreviousRound => String::new(),
-            _ => format!(", {} a round", bytes(kept.per_round)),
+            _ => format!(", {} a round", bytes(kept.figure.bytes / kept.of.max(1))),
         };
         format!("{what} {of} {is}: {sum}{each}, {from}{by}")
     }
@@ -76,6 +85,17 @@ impl Text<'_> {
         }
     }
 
+    /// The one module that has what is live of all rounds' models.
+    pub(super) fn grown_module(&self) -> Option<&Holder> {
+        let is_of_rounds = self.verdict.kind == Kind::EarlierModels && self.kept()?.of > 1;
+        let module = self.holder().filter(|_| is_of_rounds)?;
+        let is_it = |of: &Holder| {
+            let is_module = matches!(of.kind, HolderKind::Parameters | HolderKind::Gradients);
+            is_module && (&of.text, &of.place) == (&module.text, &module.place)
+        };
+        (!module.text.contains('[') && self.holders().all(is_it)).then_some(module)
+    }
+
     fn shared(&self) -> String {
         match self.facts.shared {
             0 => String::new(),
@@ -98,6 +118,22 @@ impl Text<'_> {
             }
             Some(_) | None => String::new(),
         }
+    }
+}
+
+/// What is live of models.
+fn parts_of_models(kept: &Kept) -> String {
+    let parts = [
+        (Category::Parameter, "parameters"),
+        (Category::Gradient, "gradients"),
+        (Category::OptimizerState, "optimizer state"),
+    ];
+    let live = parts.iter().filter(|(of, _)| kept.categories.contains(of));
+    let names: Vec<&str> = live.map(|(_, name)| *name).collect();
+    match &names[..] {
+        [] => String::new(),
+        [name] => format!(" of {name}"),
+        [names @ .., last] => format!(" of {} and {last}", names.join(", ")),
     }
 }
 

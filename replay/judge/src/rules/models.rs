@@ -1,0 +1,156 @@
+//! Rules about models and copies of them, with what the walk names.
+
+use std::collections::BTreeMap;
+
+use gpumem_replay::{Category, Figure};
+
+use super::held::proven;
+use super::{NOTABLE, notable, of_line};
+use crate::facts::{Facts, Large};
+use crate::holders::{Holder, HolderKind};
+use crate::verdict::{Certainty, Kind, Verdict};
+
+/// The models of each container that has several: the holders of their parameters, gradients and optimizer state.
+pub(super) fn models_in(facts: &Facts) -> Vec<Vec<usize>> {
+    let mut containers: BTreeMap<(&str, &str), Vec<(HolderKind, usize)>> = BTreeMap::new();
+    for (at, of) in facts.all_holders().iter().enumerate() {
+        let is_part = matches!(
+            of.kind,
+            HolderKind::Object | HolderKind::Parameters | HolderKind::Gradients
+        );
+        if is_part && of.is_own && of.has_range() {
+            let all = containers.entry((of.name(), &of.place)).or_default();
+            all.push((of.kind, at));
+        }
+    }
+    let of_models = |all: &Vec<(HolderKind, usize)>| {
+        let mut kinds = all.iter().map(|(kind, _)| *kind);
+        all.len() > 1 && kinds.any(|kind| kind == HolderKind::Parameters)
+    };
+    let mut models: Vec<_> = containers.into_values().filter(of_models).collect();
+    models.iter_mut().for_each(|all| {
+        all.sort_by_key(|(kind, at)| (*kind != HolderKind::Parameters, *at));
+    });
+    let holders = |all: Vec<(HolderKind, usize)>| all.into_iter().map(|(_, at)| at).collect();
+    models.into_iter().map(holders).collect()
+}
+
+/// The least number of events between two models: more than between the tensors of one.
+const BETWEEN: u64 = 32;
+
+/// A model is made again, while a variable or an attribute still has the one before.
+pub(super) fn earlier_model(facts: &Facts) -> Option<Verdict> {
+    let holders = facts.holders.as_ref()?;
+    let of = |at: usize| move |large: &&Large| holders.blocks.get(&large.address) == Some(&at);
+    let is_parameter = |large: &&Large| {
+        let part = facts.parts.get(large.part);
+        part.is_some_and(|part| part.category == Category::Parameter)
+    };
+    let is_before = |at: usize| {
+        let own = || facts.largest.iter().filter(of(at));
+        let rest = facts.largest.iter().filter(|large| !of(at)(large));
+        let rest = rest.filter(is_parameter).map(|large| large.seq);
+        let next = rest.chain([facts.request.seq]).min();
+        let newest = own().map(|large| large.seq).max();
+        let apart = next
+            .zip(newest)
+            .map(|(next, of)| next.0.saturating_sub(of.0));
+        own().any(|large| large.is_requested) && apart > Some(BETWEEN)
+    };
+    let counts = |(at, holder): &(usize, &Holder)| {
+        let is_one = holder.is_own && !holder.has_range();
+        is_one
+            && holder.kind == HolderKind::Parameters
+            && notable(holder.bytes, facts.live, NOTABLE)
+            && is_before(*at)
+    };
+    let may = !facts.request.in_forward && !facts.request.in_backward;
+    let mut all = holders.all.iter().enumerate().filter(counts);
+    let (at, holder) = all.next().filter(|_| may)?;
+    Some(Verdict {
+        line: Some(facts.request.owner.clone().whole()),
+        ..proven(Kind::Held, holder.figure(), vec![at])
+    })
+}
+
+/// Lines that hold the same amount, if that is much, and more than an optimizer's `state`. Of what the walk shows to be a copy
+/// beside a model, less is enough.
+pub(super) fn copies(facts: &Facts, state: u64) -> Option<Verdict> {
+    let copied: u64 = facts.copies.iter().map(|of| of.figure.bytes).sum();
+    let figure = Figure {
+        bytes: copied,
+        blocks: facts.copies.iter().map(|of| of.figure.blocks).sum(),
+    };
+    let line = facts.copies.first().map(|of| &of.owner);
+    let verdict = Verdict {
+        certainty: Certainty::Likely,
+        ..of_line(Kind::Copies, figure, line)
+    };
+    let verdict = of_copies(facts, verdict);
+    // Two variables are two tensors.
+    let is_variable = |of: &Holder| of.kind == HolderKind::Object && of.is_variable();
+    let mut holders = verdict
+        .holders
+        .iter()
+        .filter_map(|at| facts.all_holders().get(*at));
+    if !verdict.holders.is_empty() && holders.all(is_variable) {
+        return None;
+    }
+    let counts = match has_copy(facts, &verdict) {
+        true => notable(copied, facts.live, NOTABLE),
+        false => notable(copied, facts.live, 40) && copied > state,
+    };
+    counts.then_some(verdict)
+}
+
+/// Copies, with what the walk names: parameters of modules, and other objects that have as much, which come first.
+fn of_copies(facts: &Facts, verdict: Verdict) -> Verdict {
+    let Some(all) = &facts.holders else {
+        return verdict;
+    };
+    let mut holders: Vec<usize> = Vec::new();
+    for copied in &facts.copies {
+        let [of] = all.of(&copied.blocks)[..] else {
+            return verdict;
+        };
+        if !holders.contains(&of) {
+            holders.push(of);
+        }
+    }
+    let kind = |at: &usize| all.all.get(*at).map(|of| of.kind);
+    holders.sort_by_key(kind);
+    let is_own = |at: &usize| all.all.get(*at).is_some_and(|of| of.is_own);
+    match holders.len() > 1 && holders.iter().all(is_own) {
+        true => Verdict { holders, ..verdict },
+        false => verdict,
+    }
+}
+
+/// Whether what a verdict is about are parameters and a container with as much.
+fn has_copy(facts: &Facts, verdict: &Verdict) -> bool {
+    let all = facts.all_holders();
+    let holders = || verdict.holders.iter().filter_map(|at| all.get(*at));
+    holders().any(|of| of.kind == HolderKind::Parameters)
+        && holders().any(|of| of.kind == HolderKind::Object && of.is_element())
+}
+
+/// Parameters, if the walk shows several models in one container.
+pub(super) fn models(facts: &Facts, verdict: Verdict) -> Verdict {
+    let all = facts.all_holders().iter().enumerate();
+    let models =
+        all.filter(|(_, of)| of.kind == HolderKind::Parameters && of.is_own && of.is_element());
+    let models: Vec<(usize, &Holder)> = models.collect();
+    let Some((first, of)) = models.first() else {
+        return verdict;
+    };
+    let is_same = |other: &Holder| (other.name(), &other.place) == (of.name(), &of.place);
+    let count = models.iter().filter(|(_, other)| is_same(other)).count();
+    match count > 1 || of.cached_by().is_some() {
+        true => Verdict {
+            certainty: Certainty::Proven,
+            holders: vec![*first],
+            ..verdict
+        },
+        false => verdict,
+    }
+}
