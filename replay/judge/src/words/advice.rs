@@ -226,7 +226,7 @@ impl Text<'_> {
             None => Some("call torch.cuda.empty_cache() before it".to_owned()),
             Some(0) => None,
             Some(whole) => Some(format!(
-                "call torch.cuda.empty_cache() before it, which gives back {}",
+                "call torch.cuda.empty_cache() before it, which frees {}",
                 bytes(whole)
             )),
         };

@@ -126,7 +126,7 @@ fn room_outside_of_the_cache_has_figures() {
     assert_eq!(kind(&of), Kind::Cached);
     assert_eq!(
         advice(&of),
-        "call torch.cuda.empty_cache() before it, which gives back 4.00 GiB, or leave it room: \
+        "call torch.cuda.empty_cache() before it, which frees 4.00 GiB, or leave it room: \
          torch.cuda.set_per_process_memory_fraction(0.87)"
     );
     of.cache = cache(0);
