@@ -150,6 +150,11 @@ fn a_round_without_a_backward_is_an_evaluation() {
     assert!(advice(&of).starts_with("evaluating: use torch.no_grad()"));
     of.kept[0].with_backward = 1;
     assert!(advice(&of).starts_with("end a round with del"));
+    // The last step of a training and the first of a validation may be one round.
+    of.kept[0].is_graph = true;
+    assert!(advice(&of).starts_with("evaluating: use torch.no_grad()"));
+    of.kept[0].was_used = true;
+    assert!(advice(&of).starts_with("end a round with del"));
     (of.kept[0].with_backward, of.kept[0].is_no_grad) = (0, true);
     assert!(!advice(&of).contains("no_grad"));
 }
