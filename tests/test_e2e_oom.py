@@ -234,8 +234,8 @@ def endings(text):
     return [line for line in text.splitlines() if "did not go on" in line or line.startswith("  ended ")]
 
 
-def test_the_failure_that_ended_the_program_is_told_last(simulate, python_env, analyze_json, tmp_path):
-    """Three are told when they happen, and survived; the fourth is told at the end."""
+def test_the_failure_that_ended_the_program_is_reported_last(simulate, python_env, analyze_json, tmp_path):
+    """Three are reported when they happen, and survived; the fourth is reported at the end."""
     survived = (
         "try: torch.empty(1 << 50, dtype=torch.uint8, device='cuda')\n"
         "except torch.OutOfMemoryError: torch.ones(1, device='cuda')\n"

@@ -78,7 +78,7 @@ impl Replay {
         }
     }
 
-    /// Of each failure, whether it is of a handler: the interpreter called the code, on the thread of an earlier failure
+    /// Of each failure, whether it belongs to a handler: the interpreter called the code, on the thread of an earlier failure
     /// within the program's own code, and no step of a training ended in between.
     fn of_handlers(&self, all: &[(u64, OutOfMemory)]) -> Vec<bool> {
         let py = |failure: &OutOfMemory| failure.span_context.stacks.py;

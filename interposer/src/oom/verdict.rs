@@ -24,7 +24,7 @@ pub(super) struct Verdict {
     pub(super) reason: Reason,
     /// The line that requests, as tables show it.
     pub(super) line: String,
-    /// Whether it is of a handler that runs after the failure that ended the program.
+    /// Whether a handler failed that runs after the failure that ended the program.
     pub(super) is_of_handler: bool,
     /// Whether it is one of a convolution's attempts.
     pub(super) is_attempt: bool,

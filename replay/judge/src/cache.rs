@@ -20,7 +20,7 @@ pub struct Free {
     pub largest: u64,
     /// The segments that have any.
     pub segments: u64,
-    /// Bytes of segments without a tensor, which `empty_cache()` gives back.
+    /// Bytes of segments without a tensor, which `empty_cache()` frees.
     pub whole: u64,
 }
 
@@ -134,7 +134,7 @@ fn has_any(tensors: &[Range], (start, end): Range) -> bool {
 }
 
 impl Cache {
-    /// Bytes that `empty_cache()` gives back. Private pools keep theirs.
+    /// Bytes that `empty_cache()` frees. Private pools keep theirs.
     pub(crate) fn whole(&self) -> u64 {
         self.usable.whole.saturating_add(self.other_streams.whole)
     }

@@ -6,6 +6,7 @@ use gpumem_replay::units::{bytes, many};
 use super::Text;
 use crate::cache::Cache;
 use crate::holders::{Holder, HolderKind};
+use crate::kept::Kept;
 use crate::verdict::Kind;
 
 /// From how many tensors of each size on the parameters may be copies of one model.
@@ -189,7 +190,7 @@ impl Text<'_> {
                 format!("store {graph} in {}, or drop it at the end of a round", holder.name())
             }
             // A round without a backward, in a program that has others: a validation.
-            Kind::PreviousRound if self.facts.trains && kept.with_backward == 0 && !kept.is_no_grad => {
+            Kind::PreviousRound if self.facts.trains && is_evaluation(kept) => {
                 "evaluating: use torch.no_grad(), or a smaller batch; training: call backward() in each round".into()
             }
             Kind::PreviousRound if self.holder().is_some() => {
@@ -240,7 +241,7 @@ impl Text<'_> {
             None => Some("call torch.cuda.empty_cache() before it".to_owned()),
             Some(0) => None,
             Some(whole) => Some(format!(
-                "call torch.cuda.empty_cache() before it, which gives back {}",
+                "call torch.cuda.empty_cache() before it, which frees {}",
                 bytes(whole)
             )),
         };
@@ -345,4 +346,10 @@ impl Text<'_> {
             (advice, None) => advice,
         }
     }
+}
+
+/// Whether no backward used what rounds with gradients on made: none ran in them, or none through these forwards.
+fn is_evaluation(kept: &Kept) -> bool {
+    let was_used = kept.was_used || kept.was_consumed;
+    !kept.is_no_grad && (kept.with_backward == 0 || (kept.is_graph && !was_used))
 }

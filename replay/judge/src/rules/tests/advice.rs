@@ -126,7 +126,7 @@ fn room_outside_of_the_cache_has_figures() {
     assert_eq!(kind(&of), Kind::Cached);
     assert_eq!(
         advice(&of),
-        "call torch.cuda.empty_cache() before it, which gives back 4.00 GiB, or leave it room: \
+        "call torch.cuda.empty_cache() before it, which frees 4.00 GiB, or leave it room: \
          torch.cuda.set_per_process_memory_fraction(0.87)"
     );
     of.cache = cache(0);
@@ -149,6 +149,11 @@ fn a_round_without_a_backward_is_an_evaluation() {
     assert_eq!(kind(&of), Kind::PreviousRound);
     assert!(advice(&of).starts_with("evaluating: use torch.no_grad()"));
     of.kept[0].with_backward = 1;
+    assert!(advice(&of).starts_with("end a round with del"));
+    // The last step of a training and the first of a validation may be one round.
+    of.kept[0].is_graph = true;
+    assert!(advice(&of).starts_with("evaluating: use torch.no_grad()"));
+    of.kept[0].was_used = true;
     assert!(advice(&of).starts_with("end a round with del"));
     (of.kept[0].with_backward, of.kept[0].is_no_grad) = (0, true);
     assert!(!advice(&of).contains("no_grad"));
