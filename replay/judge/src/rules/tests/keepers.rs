@@ -149,3 +149,16 @@ fn what_the_graph_of_a_running_forward_needs_is_kept_by_no_container() {
         assert_eq!(earlier, Kind::Held, "{text}: it is of an earlier round");
     }
 }
+
+#[test]
+fn outputs_that_backwards_use_again_are_dropped_after_the_last_one() {
+    let graph = holder(HolderKind::Graph, "saved[0…2]", MAIN, 8 * GIB);
+    let mut of = with(vec![graph], vec![kept(8 * GIB)]);
+    of.kept[0].is_graph = true;
+    let advice = texts(&of).1;
+    assert!(!advice.contains("drop"), "{advice}");
+    of.kept[0].was_used = true;
+    let advice = texts(&of).1;
+    let says = "drop the others there after the backward that uses them";
+    assert!(advice.contains(says), "{advice}");
+}
