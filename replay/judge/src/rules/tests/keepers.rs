@@ -30,7 +30,7 @@ fn what_only_native_code_refers_to_is_not_called_a_running_call() {
     assert_eq!(kind, Kind::KeptTensors, "these are rounds");
     let says = "kept by objects of class tuple to which only native code or a running call refers, such as arguments of atexit.register";
     assert!(what.contains(says), "{what}");
-    let (kind, what) = of("list[0…6]", "value of main (train.py:3)");
+    let (kind, what) = of("list[0…6]", "native code or main (train.py:3)");
     assert_eq!(kind, Kind::Held);
     assert!(
         what.starts_with("a list that main (train.py:3) builds keeps"),
