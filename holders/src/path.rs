@@ -143,7 +143,8 @@ impl<'a> Paths<'a> {
             Some(What::Native(Some(frame))) => {
                 let frame = self.frames.all.get(*frame);
                 let place = frame.map(|frame| self.codes.place(self.locked, &frame.locals));
-                format!("value of {}", place.unwrap_or_default())
+                // Its place may also have an old address.
+                format!("native code or {}", place.unwrap_or_default())
             }
             Some(What::Cycle) => String::from("reference cycle"),
             None => String::new(),

@@ -330,7 +330,8 @@ impl Holder {
 
     /// Whether it is a value with which a running call of a Python function works.
     pub fn is_value(&self) -> bool {
-        self.kind == HolderKind::Native && self.place.starts_with("value of ")
+        let place = self.place.strip_prefix("native code or ");
+        self.kind == HolderKind::Native && place.is_some_and(|place| place.ends_with(')'))
     }
 
     /// Whether it is a variable of a forward that runs.

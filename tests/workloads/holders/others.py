@@ -75,7 +75,8 @@ def native_references_alone(check):
     check.find()
     [found] = check.found.holders
     assert found[:2] == ("native", 1) and found.text == "list[0]", found
-    assert found.place == "native code or a running call"
+    # A frame may still have its old address.
+    assert found.place.startswith("native code or ")
     again = ctypes.cast(address, ctypes.py_object).value
     ctypes.pythonapi.Py_DecRef(ctypes.py_object(again))
     del again

@@ -19,6 +19,7 @@ fn facts() -> Facts {
     Facts {
         request: Request {
             bytes: GIB,
+            seq: gpumem_capture::Seq(100),
             level: Level::TENSOR,
             owner: Owner::Unknown,
             stacks: StackKey::default(),
@@ -85,7 +86,6 @@ fn kept(bytes: u64) -> Kept {
         categories: BTreeSet::from([Category::Parameter]),
         is_growth: true,
         figure: figure(bytes, 3),
-        per_round: bytes / 3,
         lines: vec![KeptLine {
             owner: Owner::Unknown,
             figure: figure(bytes, 3),

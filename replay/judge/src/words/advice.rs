@@ -142,7 +142,7 @@ impl Text<'_> {
         let kept = self.kept()?;
         let most = kept.last.as_ref().or(kept.lines.first())?;
         let line = most.owner.label(self.names);
-        let is_retained = kept.was_used && !kept.was_consumed && self.facts.request.in_backward;
+        let is_retained = kept.was_used && !kept.was_consumed;
         let text = match self.verdict.kind {
             // A variable has one value: its graph goes through the rounds.
             Kind::KeptGraphs if kept.of > 1 && self.holder().is_some_and(Holder::is_variable) => {
@@ -152,7 +152,7 @@ impl Text<'_> {
                 let name = self.holder_name();
                 format!("drop the tensors in {name} after the backward that uses them, or let a graph span fewer rounds")
             }
-            // The backward that runs may use, and retain, the graphs of all rounds.
+            // Each backward may use, and retain, the graphs of all rounds.
             Kind::KeptGraphs if is_retained && self.holder().is_some_and(Holder::has_range) => {
                 let name = self.holder_name();
                 format!("store .item() or .detach() of the tensors in {name} that no backward uses again; drop the others there after the backward that uses them")

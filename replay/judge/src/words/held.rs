@@ -121,7 +121,7 @@ impl Text<'_> {
                     "list" => "builds",
                     _ => "works with",
                 };
-                let call = holder.place.trim_start_matches("value of ");
+                let call = holder.place.trim_start_matches("native code or ");
                 format!(
                     "a {} that {call} {verb} keeps {sum}{}",
                     of_class(holder),

@@ -19,6 +19,7 @@ fn held_by(kind: HolderKind, text: &str, place: &str) -> Option<Holders> {
         bytes: 8 * GIB,
         blocks: 3,
         frees: None,
+        covers: None,
         also: None,
     };
     Some(Holders {
@@ -86,6 +87,8 @@ fn the_largest_line_names_who_keeps_it() {
         bytes: GIB,
         seq: gpumem_capture::Seq(1),
         part: 0,
+        is_requested: false,
+        running: crate::facts::Running::No,
     };
     of.largest = [1, 2, 3].map(block).into();
     (of.card.mine, of.request.in_forward) = (16 * GIB - GIB / 2, true);

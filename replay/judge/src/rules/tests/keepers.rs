@@ -5,7 +5,7 @@ use gpumem_replay::names::Names;
 
 use super::held::{MAIN, holder, judged, with};
 use super::*;
-use crate::facts::{Large, Running};
+use crate::facts::{Large, Longer, Running};
 use crate::holders::{Holder, HolderKind};
 use crate::words;
 
@@ -30,7 +30,7 @@ fn what_only_native_code_refers_to_is_not_called_a_running_call() {
     assert_eq!(kind, Kind::KeptTensors, "these are rounds");
     let says = "kept by objects of class tuple to which only native code or a running call refers, such as arguments of atexit.register";
     assert!(what.contains(says), "{what}");
-    let (kind, what) = of("list[0…6]", "value of main (train.py:3)");
+    let (kind, what) = of("list[0…6]", "native code or main (train.py:3)");
     assert_eq!(kind, Kind::Held);
     assert!(
         what.starts_with("a list that main (train.py:3) builds keeps"),
@@ -134,6 +134,7 @@ fn what_the_graph_of_a_running_forward_needs_is_kept_by_no_container() {
             bytes: 2 * GIB,
             seq: Seq(1),
             part: 0,
+            is_requested: false,
             running: Running::Yes,
         };
         of.largest = [1, 2, 3].map(large).into();
@@ -148,4 +149,100 @@ fn what_the_graph_of_a_running_forward_needs_is_kept_by_no_container() {
         let earlier = judged(&of).0;
         assert_eq!(earlier, Kind::Held, "{text}: it is of an earlier round");
     }
+}
+
+#[test]
+fn outputs_that_backwards_use_again_are_dropped_after_the_last_one() {
+    let graph = holder(HolderKind::Graph, "saved[0…2]", MAIN, 8 * GIB);
+    let mut of = with(vec![graph], vec![kept(8 * GIB)]);
+    of.kept[0].is_graph = true;
+    let advice = texts(&of).1;
+    assert!(!advice.contains("drop"), "{advice}");
+    of.kept[0].was_used = true;
+    let advice = texts(&of).1;
+    let says = "drop the others there after the backward that uses them";
+    assert!(advice.contains(says), "{advice}");
+}
+
+#[test]
+fn a_model_is_made_while_the_one_before_is_live() {
+    let of = |seq: u64, is_requested, text: &str| {
+        let model = holder(HolderKind::Parameters, text, MAIN, 8 * GIB);
+        let mut of = with(vec![model], Vec::new());
+        of.request.seq = Seq(100);
+        of.parts[0].category = Category::Parameter;
+        of.largest = [1, 2, 3]
+            .map(|address| Large {
+                address,
+                bytes: 2 * GIB,
+                seq: Seq(seq),
+                part: 0,
+                is_requested,
+                running: Running::No,
+            })
+            .into();
+        of
+    };
+    let (what, advice) = texts(&of(1, true, "service.model"));
+    assert!(
+        what.ends_with("makes a model while the one before is still live: 8.00 GiB (57 % of live memory) in 3 blocks, kept by service.model, local of main (train.py:3)"),
+        "{what}"
+    );
+    assert!(advice.starts_with("del service.model, or"), "{advice}");
+    let others = [
+        of(90, true, "service.model"),
+        of(1, false, "service.model"),
+        of(1, true, "layers[0…3]"),
+    ];
+    for other in others {
+        assert_ne!(judge(&other).kind, Kind::Held, "one model");
+    }
+}
+
+#[test]
+fn what_is_computed_from_what_becomes_longer_is_a_part_of_it() {
+    let line = |line| {
+        Owner::Line(
+            Line {
+                file: "/train.py".into(),
+                relative: None,
+                line,
+                function: "main".into(),
+            },
+            None,
+        )
+    };
+    let longer = |at, bytes, is_computed, rises| Longer {
+        owner: line(at),
+        figure: Figure { bytes, blocks: 1 },
+        blocks: vec![(1, bytes)],
+        rises,
+        rise: (bytes / 8, bytes / 8),
+        is_computed,
+    };
+    let of = |rises, holders| {
+        let mut of = with(holders, Vec::new());
+        of.longer = vec![
+            longer(7, GIB, false, rises),
+            longer(9, 4 * GIB, true, rises),
+        ];
+        of
+    };
+    let queue = holder(HolderKind::Parameters, "net", MAIN, GIB);
+    let (what, _) = texts(&of(5, vec![queue]));
+    assert!(
+        what.starts_with("what /train.py:7 allocates becomes larger each time: 1.00 GiB in 1 block now, at least 128 MiB more in each of the last 5 times; with what is computed from it 5.00 GiB (36 % of live memory); kept by the parameters and buffers of net, local of main (train.py:3)"),
+        "{what}"
+    );
+    assert_ne!(
+        judge(&of(3, Vec::new())).kind,
+        Kind::Lengthened,
+        "by chance"
+    );
+    let graph = holder(HolderKind::Graph, "loss", MAIN, GIB);
+    assert_ne!(
+        judge(&of(5, vec![graph])).kind,
+        Kind::Lengthened,
+        "none is kept"
+    );
 }
