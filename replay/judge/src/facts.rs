@@ -225,7 +225,7 @@ pub(crate) struct Large {
     pub seq: Seq,
     /// Its line's index in [`Facts::parts`].
     pub part: usize,
-    /// Whether it is of the forward that runs.
+    /// Whether it belongs to the forward that runs.
     pub running: Running,
 }
 
