@@ -64,7 +64,7 @@ pub struct Holder {
     /// collected. None if it is not known: of other kinds than objects and tracebacks, of holders after the first ones,
     /// and after a walk that was cut.
     pub frees: Option<u64>,
-    /// The bytes of the blocks that the tensors are, if the tensors are views of larger ones to which nothing else refers.
+    /// The bytes of the blocks that the tensors are, if the tensors are views of larger ones to which no other object refers.
     pub covers: Option<u64>,
     /// Another container that has most of the tensors, and where it is: `second, global of __main__`. Only where `frees` is
     /// less than half of the bytes.

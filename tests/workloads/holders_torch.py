@@ -139,7 +139,7 @@ def functions():
 
 def views():
     global rows, whole, parts, halves
-    # Nothing else has the tensors of which these are views.
+    # No other object has the tensors of which these are views.
     rows = [floats(16)[:1024] for _ in range(3)]
     whole = floats(12)
     parts = list(whole.split(len(whole) // 4))

@@ -235,7 +235,7 @@ pub(crate) struct Large {
     pub part: usize,
     /// Whether it has the stack of the request.
     pub is_requested: bool,
-    /// Whether it is of the forward that runs.
+    /// Whether it belongs to the forward that runs.
     pub running: Running,
 }
 

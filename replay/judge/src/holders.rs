@@ -47,7 +47,7 @@ pub struct Holder {
     pub blocks: u64,
     /// Bytes that become free if the container is emptied or the reference is deleted; `None` if that is not known.
     pub frees: Option<u64>,
-    /// The bytes that its tensors are, if they are views of larger tensors, which nothing else keeps.
+    /// The bytes that its tensors are, if they are views of larger tensors, which no other object keeps.
     pub covers: Option<u64>,
     /// Another container that has most of the same tensors, and where it is.
     pub also: Option<String>,
