@@ -233,8 +233,8 @@ pub(crate) struct Large {
     pub seq: Seq,
     /// Its line's index in [`Facts::parts`].
     pub part: usize,
-    /// Whether it has the stack of the request.
-    pub is_requested: bool,
+    /// Its Python stack.
+    pub stack: StackId,
     /// Whether it belongs to the forward that runs.
     pub running: Running,
 }

@@ -129,6 +129,17 @@ fn is_recursive(of: &Loop, path: &Path) -> bool {
     calls.count() > 1
 }
 
+/// Whether a loop's rounds compute, rather than make parts of one model.
+fn computes(replay: &Replay, follow: &Follow, of: &Loop) -> bool {
+    follow.histories().any(|(key, history)| {
+        let stack = replay.stacks(key).py;
+        let path = follow.rounds.known_path(stack);
+        history.allocations + 1 >= of.round()
+            && path.is_some_and(|path| of.contains(path))
+            && !makes_weights(&replay.names, stack)
+    })
+}
+
 /// Which memory of a loop counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
@@ -224,8 +235,11 @@ fn kept_by(
         false if comes_again => is_previous(key, held),
         false => held.rounds.first() == Some(&(now - 1)),
     });
-    let trained = of.newest().is_some_and(|start| start.backwards > 0);
-    if stacks.is_empty() || (of_models && !(trained && has_parameters)) {
+    let is_used = || {
+        let trained = of.newest().is_some_and(|start| start.backwards > 0);
+        trained || is_growth && computes(replay, follow, of)
+    };
+    if stacks.is_empty() || (of_models && !(has_parameters && is_used())) {
         return None;
     }
     let mut rounds: BTreeSet<u64> = BTreeSet::new();

@@ -39,7 +39,6 @@ pub(super) fn largest(
             _ => Running::No,
         }
     };
-    let requested = follow.failure.span_context.stacks.py;
     let mut blocks: Vec<&Live> = live.iter().collect();
     blocks.sort_by_key(|of| (Reverse(of.block.bytes), of.address));
     let with_part = |of: &&Live| {
@@ -51,7 +50,7 @@ pub(super) fn largest(
             seq: of.block.seq,
             running: running(of),
             part: parts.iter().position(is_of)?,
-            is_requested: replay.stacks(of.block.key).py == requested,
+            stack: replay.stacks(of.block.key).py,
         })
     };
     blocks.iter().take(LARGEST).filter_map(with_part).collect()

@@ -110,6 +110,7 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
     };
     let is_named = match holder.kind {
         HolderKind::Native => kind == Kind::KeptTensors,
+        HolderKind::Object if !holder.is_own => holder.is_container(),
         _ => holder.is_own && kind != Kind::Activations,
     };
     Verdict {

@@ -46,16 +46,25 @@ pub(super) fn earlier_model(facts: &Facts) -> Option<Verdict> {
         let part = facts.parts.get(large.part);
         part.is_some_and(|part| part.category == Category::Parameter)
     };
+    let is_model = |of: &&Holder| of.is_own && of.kind == HolderKind::Parameters;
+    let is_alone = holders.all.iter().filter(is_model).count() == 1;
     let is_before = |at: usize| {
         let own = || facts.largest.iter().filter(of(at));
         let rest = facts.largest.iter().filter(|large| !of(at)(large));
-        let rest = rest.filter(is_parameter).map(|large| large.seq);
-        let next = rest.chain([facts.request.seq]).min();
+        let rest = rest
+            .filter(is_parameter)
+            .map(|large| (large.seq, large.stack));
+        let request = (facts.request.seq, facts.request.stacks.py);
+        let rest: Vec<_> = rest.chain([request]).collect();
+        let next = rest.iter().map(|(seq, _)| *seq).min();
         let newest = own().map(|large| large.seq).max();
         let apart = next
             .zip(newest)
             .map(|(next, of)| next.0.saturating_sub(of.0));
-        own().any(|large| large.is_requested) && apart > Some(BETWEEN)
+        let is_made_again = |large: &Large| rest.iter().any(|(_, of)| *of == large.stack);
+        // No variable has the parts of the next one yet.
+        let is_apart = apart > Some(BETWEEN) || is_alone && rest.len() > 1;
+        own().any(is_made_again) && is_apart
     };
     let counts = |(at, holder): &(usize, &Holder)| {
         let is_one = holder.is_own && !holder.has_range();

@@ -200,6 +200,9 @@ impl Text<'_> {
             Kind::PreviousRound => format!(
                 "end a round with del of the names that hold it ({line}); a tensor with a graph keeps all that its forward made"
             ),
+            _ if crate::rules::is_without_object(self.facts, kept) && !kept.is_of_second_order => {
+                "find the native code that keeps them; the cache of torch.autocast() does until its block ends: enter it in each round, or pass cache_enabled=False".into()
+            }
             _ if crate::rules::is_without_object(self.facts, kept) => {
                 "drop what refers to itself in autograd: use torch.autograd.grad(…, create_graph=True) in place of backward(create_graph=True), or set .grad to None after its last use".into()
             }

@@ -87,7 +87,7 @@ fn the_largest_line_names_who_keeps_it() {
         bytes: GIB,
         seq: gpumem_capture::Seq(1),
         part: 0,
-        is_requested: false,
+        stack: gpumem_capture::StackId::NONE,
         running: crate::facts::Running::No,
     };
     of.largest = [1, 2, 3].map(block).into();

@@ -1,6 +1,6 @@
 //! Which of several things that keep memory is named.
 
-use gpumem_capture::Seq;
+use gpumem_capture::{Seq, StackId};
 use gpumem_replay::names::Names;
 
 use super::held::{MAIN, holder, judged, with};
@@ -134,7 +134,7 @@ fn what_the_graph_of_a_running_forward_needs_is_kept_by_no_container() {
             bytes: 2 * GIB,
             seq: Seq(1),
             part: 0,
-            is_requested: false,
+            stack: StackId::NONE,
             running: Running::Yes,
         };
         of.largest = [1, 2, 3].map(large).into();
@@ -166,10 +166,11 @@ fn outputs_that_backwards_use_again_are_dropped_after_the_last_one() {
 
 #[test]
 fn a_model_is_made_while_the_one_before_is_live() {
-    let of = |seq: u64, is_requested, text: &str| {
+    let of = |seq: u64, stack, text: &str| {
         let model = holder(HolderKind::Parameters, text, MAIN, 8 * GIB);
         let mut of = with(vec![model], Vec::new());
         of.request.seq = Seq(100);
+        of.request.stacks.py = StackId(7);
         of.parts[0].category = Category::Parameter;
         of.largest = [1, 2, 3]
             .map(|address| Large {
@@ -177,22 +178,22 @@ fn a_model_is_made_while_the_one_before_is_live() {
                 bytes: 2 * GIB,
                 seq: Seq(seq),
                 part: 0,
-                is_requested,
+                stack: StackId(stack),
                 running: Running::No,
             })
             .into();
         of
     };
-    let (what, advice) = texts(&of(1, true, "service.model"));
+    let (what, advice) = texts(&of(1, 7, "service.model"));
     assert!(
         what.ends_with("makes a model while the one before is still live: 8.00 GiB (57 % of live memory) in 3 blocks, kept by service.model, local of main (train.py:3)"),
         "{what}"
     );
     assert!(advice.starts_with("del service.model, or"), "{advice}");
     let others = [
-        of(90, true, "service.model"),
-        of(1, false, "service.model"),
-        of(1, true, "layers[0…3]"),
+        of(90, 7, "service.model"),
+        of(1, 8, "service.model"),
+        of(1, 7, "layers[0…3]"),
     ];
     for other in others {
         assert_ne!(judge(&other).kind, Kind::Held, "one model");
