@@ -57,6 +57,14 @@ pub(crate) trait Readings: Sync {
     fn end(&self, last: Option<u64>);
 }
 
+/// Who keeps memory, at a failure.
+pub(crate) struct Walked {
+    /// The table on stderr.
+    pub(crate) table: String,
+    /// The fact's key and value in the capture.
+    pub(crate) fact: (String, String),
+}
+
 /// Reports failed allocations. Also implemented in a higher-level module than the recording ones.
 pub(crate) trait Failures: Sync {
     /// An allocation that failed, with its event and its stacks.
@@ -69,8 +77,8 @@ pub(crate) trait Failures: Sync {
         stacks: (StackId, StackId),
     );
 
-    /// PyTorch calls its observers on this thread, after a failure: with a table of who keeps memory, if that was found.
-    fn observed(&'static self, session: &'static Session, thread: &Thread, holders: Option<String>);
+    /// PyTorch calls its observers on this thread, after a failure: with who keeps memory, if that was searched for.
+    fn observed(&'static self, thread: &Thread, walked: Option<Walked>);
 
     /// The process ends: waits, within a bound, for reports that are not complete.
     fn finish(&'static self, session: &'static Session);

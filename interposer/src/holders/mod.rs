@@ -32,7 +32,7 @@ use gpumem_python_frames::{Finding, finding};
 use gpumem_torch_abi::Function;
 
 use crate::allocator::found;
-use crate::session::{self, Session};
+use crate::session::{self, Session, Walked};
 use crate::thread::{self, Thread};
 use crate::{account, process};
 
@@ -78,11 +78,11 @@ extern "C-unwind" fn observed(_: *const c_void, device: &i64, _: &u64, _: &u64, 
     }
     // Outside of what catches panics: see `lock`.
     let lock = may_walk(session).then(gpumem_holders::lock).flatten();
-    let holders = lock.as_ref().and_then(|lock| {
+    let walked = lock.as_ref().and_then(|lock| {
         thread::guarded_with_room(|_| walk(session, lock, seq, DeviceOrdinal(device))).flatten()
     });
     drop(lock);
-    thread::in_hook(|thread| session.failures.observed(session, thread, holders));
+    thread::in_hook(|thread| session.failures.observed(thread, walked));
 }
 
 /// Whether another failure has a walk.
@@ -93,8 +93,8 @@ fn may_walk(session: &Session) -> bool {
     })
 }
 
-/// Records the holders, and returns the lines about them.
-fn walk(session: &'static Session, lock: &Lock, seq: u64, device: DeviceOrdinal) -> Option<String> {
+/// Searches for the holders, and records them.
+fn walk(session: &'static Session, lock: &Lock, seq: u64, device: DeviceOrdinal) -> Option<Walked> {
     let (holders, live) = find(session, lock, device)?;
     let micros = u64::try_from(holders.time.as_micros()).unwrap_or(u64::MAX);
     if let Some(walks) = &session.walks {
@@ -102,13 +102,16 @@ fn walk(session: &'static Session, lock: &Lock, seq: u64, device: DeviceOrdinal)
     }
     let key = format!("{}{seq}", ProcessKey::HOLDERS);
     let value = text::recorded(&holders, live);
-    if session.writer.fact(key, value).is_err() {
+    if session.writer.fact(key.clone(), value.clone()).is_err() {
         account::note(
             session.writer,
             "the holders of blocks did not fit into the capture",
         );
     }
-    Some(text::shown(&holders, live))
+    Some(Walked {
+        table: text::shown(&holders, live),
+        fact: (key, value),
+    })
 }
 
 /// Who keeps the blocks of a device, and the live bytes of its tensors.

@@ -4,7 +4,8 @@ use core::sync::atomic::Ordering;
 
 use gpumem_capture::Seq;
 
-use super::{FOR_NAMES, Judged, Printed, Reports, store, text, verdict};
+use super::verdict::{self, Judgement};
+use super::{FOR_NAMES, Judged, Printed, Reports, store, text};
 use crate::message;
 use crate::session::Session;
 
@@ -34,7 +35,7 @@ impl Reports {
         // Of many failures, only the first are judged when they happen.
         let verdict = || {
             let of = (failure.seq, failure.event, failure.event.native_stack);
-            verdict::read(path, of, level, true)
+            Judgement::read(path, of, level, true)?.verdict(None)
         };
         let (text, reason) = match mine {
             Some(mine) => (mine.text.clone(), mine.reason.clone()),

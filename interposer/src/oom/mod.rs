@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`figures`] | the figures of the card, the ledgers and the live blocks at that time |
 //! | [`verdict`] | why the allocation failed, from the capture so far |
+//! | [`walk`] | who keeps memory, which the failing thread searches for meanwhile |
 //! | [`attempt`] | whether it is one of a convolution's attempts |
 //! | [`ending`] | which failure ended the program |
 //! | [`lines`] | the lines of the stacks, from the capture's own names |
@@ -26,20 +27,22 @@ mod lines;
 mod recorded;
 mod text;
 mod verdict;
+mod walk;
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use gpumem_capture::{ApiId, Event, EventKind, Level, ProcessKey, Seq, StackId};
+use gpumem_capture::{ApiId, Event, EventKind, Level, ProcessKey, Seq, StackId, ThreadId};
 
-use crate::session::{Failures, Session};
+use crate::session::{Failures, Session, Walked};
 use crate::thread::{self, Started, Thread};
 use crate::{account, holders, hook, message};
 
 use self::figures::Figures;
 use self::recorded::Recorded;
-use self::verdict::Reason;
+use self::verdict::{Judgement, Reason};
+use self::walk::Walk;
 use crate::failed::Failed;
 
 /// The number of failures that are judged: programs may catch many failures and continue.
@@ -63,8 +66,8 @@ const FOR_NAMES: Duration = Duration::from_millis(200);
 pub(crate) struct Reports {
     /// The number of failures that were judged, or would have been.
     count: AtomicU32,
-    /// Failures that are judged once PyTorch calls its observers.
-    waiting: [AtomicPtr<Recorded>; JUDGED],
+    /// The searches for holders that begin once PyTorch calls its observers.
+    waiting: [AtomicPtr<Waiting>; JUDGED],
     /// The threads that judge, and print the reports.
     running: [OnceLock<Started>; JUDGED],
     /// What was judged, in the order of the reports.
@@ -73,6 +76,12 @@ pub(crate) struct Reports {
     is_left_out: AtomicBool,
     /// The newest failure's number.
     newest: AtomicU64,
+}
+
+/// A failure whose thread searches for holders.
+struct Waiting {
+    thread: ThreadId,
+    walk: Arc<Walk>,
 }
 
 /// A failure that was judged.
@@ -147,35 +156,46 @@ impl Reports {
         }
     }
 
-    /// The failure that waits there, of this thread.
-    fn waiting(&self, place: usize, thread: Option<&Thread>) -> Option<Recorded> {
-        let waiting = self.waiting.get(place)?;
+    /// Ends the search of the failure that waits there, of this thread; false if there is none.
+    fn end_walk(&self, place: usize, thread: Option<&Thread>, walked: &mut Option<Walked>) -> bool {
+        let Some(slot) = self.waiting.get(place) else {
+            return false;
+        };
         // SAFETY: null, or from `Box::into_raw`; only the thread that it is of takes it, or the end of the process, when
         // that thread has not.
-        let recorded = unsafe { waiting.load(Ordering::Acquire).as_ref() }?;
-        if thread.is_some_and(|thread| thread.id() != recorded.thread) {
-            return None;
+        let waiting = unsafe { slot.load(Ordering::Acquire).as_ref() };
+        let is_of = |of: &Waiting| thread.is_none_or(|thread| thread.id() == of.thread);
+        if !waiting.is_some_and(is_of) {
+            return false;
         }
-        let taken = waiting.swap(core::ptr::null_mut(), Ordering::AcqRel);
+        let taken = slot.swap(core::ptr::null_mut(), Ordering::AcqRel);
+        if taken.is_null() {
+            return false;
+        }
         // SAFETY: as above, and it was taken out.
-        (!taken.is_null()).then(|| *unsafe { Box::from_raw(taken) })
+        unsafe { Box::from_raw(taken) }.walk.end(walked.take());
+        true
     }
 
-    /// Starts a report and waits for it, at most `limit`.
+    /// Starts a report.
     fn start(
         &'static self,
         session: &'static Session,
         (place, recorded): (usize, Recorded),
-        holders: Option<String>,
-        limit: Duration,
+        walk: Arc<Walk>,
     ) {
-        let Some(running) = self.running.get(place) else {
-            return;
-        };
-        let report = move || self.say(session, &recorded, holders.as_deref());
-        if let Ok(started) = thread::start(c"gpumem-oom", report) {
-            running.get_or_init(|| started).join_within(limit);
+        let report = move || self.say(session, &recorded, &walk);
+        if let Some(running) = self.running.get(place)
+            && let Ok(started) = thread::start(c"gpumem-oom", report)
+        {
+            running.get_or_init(|| started);
         }
+    }
+
+    /// Waits for a report, at most `limit`; returns whether it is complete.
+    fn wait(&self, place: usize, limit: Duration) -> bool {
+        let running = self.running.get(place).and_then(OnceLock::get);
+        running.is_none_or(|of| of.join_within(limit))
     }
 
     /// The number of this failure among the reported ones, from 1.
@@ -218,40 +238,39 @@ impl Failures for Reports {
             return self.left_out();
         };
         let recorded = Recorded {
-            thread: thread.id(),
             failed,
             seq,
             stacks,
             free: crate::driver::free_bytes()
                 .filter(|_| crate::driver::current_device() == failed.device),
         };
-        match has_observer {
-            true => waiting.store(Box::into_raw(Box::new(recorded)), Ordering::Release),
-            false => self.start(session, (place, recorded), None, PATIENCE),
+        if !has_observer {
+            self.start(session, (place, recorded), Arc::new(Walk::none()));
+            self.wait(place, PATIENCE);
+            return;
         }
+        let walk = Arc::new(Walk::running());
+        let of_thread = Box::new(Waiting {
+            thread: thread.id(),
+            walk: Arc::clone(&walk),
+        });
+        waiting.store(Box::into_raw(of_thread), Ordering::Release);
+        self.start(session, (place, recorded), walk);
     }
 
-    fn observed(
-        &'static self,
-        session: &'static Session,
-        thread: &Thread,
-        holders: Option<String>,
-    ) {
-        let found = (0..JUDGED).find_map(|place| Some((place, self.waiting(place, Some(thread))?)));
-        if let Some(recorded) = found {
-            self.start(session, recorded, holders, UNLOCKED);
+    fn observed(&'static self, thread: &Thread, mut walked: Option<Walked>) {
+        let place = (0..JUDGED).find(|place| self.end_walk(*place, Some(thread), &mut walked));
+        if let Some(place) = place {
+            self.wait(place, UNLOCKED);
         }
     }
 
     fn finish(&'static self, session: &'static Session) {
         for place in 0..JUDGED {
-            if let Some(recorded) = self.waiting(place, None) {
-                self.start(session, (place, recorded), None, Duration::ZERO);
-            }
+            self.end_walk(place, None, &mut None);
         }
         // Without a look at the clock, whose library may have ended.
-        let mut running = self.running.iter().filter_map(OnceLock::get);
-        let is_done = running.all(|of| of.join_within(AT_THE_END));
+        let is_done = (0..JUDGED).all(|place| self.wait(place, AT_THE_END));
         if is_done && self.is_ending_open() {
             let ending = move || self.say_ending(session);
             if let Ok(started) = thread::start(c"gpumem-oom", ending) {
@@ -263,10 +282,10 @@ impl Failures for Reports {
 
 impl Reports {
     /// Judges a failure, prints its post-mortem and stores that in the capture.
-    fn say(&self, session: &'static Session, recorded: &Recorded, holders: Option<&str>) {
+    fn say(&self, session: &'static Session, recorded: &Recorded, walk: &Walk) {
         let figures = Figures::of(session, recorded);
         let path = session.storage.path(session.writer);
-        let (names, verdict) = path.map_or((None, None), |path| {
+        let (names, read) = path.map_or((None, None), |path| {
             session.writer.await_written(FOR_NAMES);
             let names = lines::read(path, figures.stacks(recorded));
             let event = Event {
@@ -277,9 +296,12 @@ impl Reports {
                 ..Event::default()
             };
             let of = (recorded.seq, event, recorded.stacks.1);
-            (names, verdict::read(path, of, figures.lines_of(), false))
+            (names, Judgement::read(path, of, figures.lines_of(), false))
         });
-        let read = (names.as_ref(), verdict.as_ref(), holders);
+        let walked = walk.wait();
+        let verdict = read.and_then(|read| read.verdict(walked.as_ref()));
+        let table = walked.as_ref().map(|of| &*of.table);
+        let read = (names.as_ref(), verdict.as_ref(), table);
         let text = text::render(session, recorded, &figures, read);
         // Until it is printed, because a failure for the same reason refers to it.
         let mut judged = self.judged();

@@ -1,14 +1,12 @@
 //! A failure that is in the capture.
 
-use gpumem_capture::{Seq, StackId, ThreadId};
+use gpumem_capture::{Seq, StackId};
 
 use crate::failed::Failed;
 
 /// A failure, with data that became known since it was recorded.
 #[derive(Clone, Copy)]
 pub(super) struct Recorded {
-    /// The failing thread.
-    pub(super) thread: ThreadId,
     pub(super) failed: Failed,
     pub(super) seq: Seq,
     pub(super) stacks: (StackId, StackId),

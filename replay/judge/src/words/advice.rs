@@ -190,6 +190,10 @@ impl Text<'_> {
                 format!("store {graph} in {}, or drop it at the end of a round", holder.name())
             }
             // A round without a backward, in a program that has others: a validation.
+            Kind::PreviousRound if self.facts.trains && is_evaluation(kept) && kept.with_backward > 0 && self.holder().is_some() => format!(
+                "evaluating: use torch.no_grad(), or a smaller batch; training: .item() or .detach() what {} keeps of a round",
+                self.holder_name()
+            ),
             Kind::PreviousRound if self.facts.trains && is_evaluation(kept) => {
                 "evaluating: use torch.no_grad(), or a smaller batch; training: call backward() in each round".into()
             }

@@ -270,6 +270,9 @@ fn what_no_object_has_is_not_dropped_by_name() {
     of.kept[0].of_models = true;
     assert_eq!(judged(&of).0, Kind::KeptTensors);
     let advice = words::advice(&Names::default(), &of, &judge(&of)).unwrap();
+    assert!(advice.contains("torch.autocast()"), "{advice}");
+    of.kept[0].is_of_second_order = true;
+    let advice = words::advice(&Names::default(), &of, &judge(&of)).unwrap();
     assert!(advice.contains("create_graph=True"), "{advice}");
     // A walk that was cut does not know.
     of.holders.as_mut().unwrap().cut = Some("time".into());
