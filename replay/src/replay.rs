@@ -108,6 +108,12 @@ impl Replay {
         }
     }
 
+    /// Makes room for the live blocks of a level that has some.
+    pub fn reserve(&mut self, device: DeviceOrdinal, level: Level, blocks: usize) {
+        let level = self.levels.entry((device, level)).or_default();
+        level.blocks.reserve(blocks);
+    }
+
     /// Sets the last event of the training. Later events count as after it.
     pub fn set_trained_until(&mut self, last: Option<Seq>) {
         self.trained_until = last;

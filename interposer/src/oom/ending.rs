@@ -35,7 +35,7 @@ impl Reports {
         // Of many failures, only the first are judged when they happen.
         let verdict = || {
             let of = (failure.seq, failure.event, failure.event.native_stack);
-            Judgement::read(path, of, level, true)?.verdict(None)
+            Judgement::read(path, of, (level, 0), true)?.verdict(None)
         };
         let (text, reason) = match mine {
             Some(mine) => (mine.text.clone(), mine.reason.clone()),

@@ -41,6 +41,14 @@ impl Held {
         self.bytes += bytes;
     }
 
+    /// The number of blocks.
+    pub(super) fn blocks(&self) -> usize {
+        self.by_stack
+            .values()
+            .map(|(_, blocks)| *blocks as usize)
+            .sum()
+    }
+
     /// Adds a block whose stack may not have been captured.
     fn add_sampled(&mut self, stack: StackId, bytes: u64, sampling: Option<Sampling>) {
         self.add(stack, bytes);

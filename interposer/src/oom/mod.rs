@@ -296,7 +296,15 @@ impl Reports {
                 ..Event::default()
             };
             let of = (recorded.seq, event, recorded.stacks.1);
-            (names, Judgement::read(path, of, figures.lines_of(), false))
+            (
+                names,
+                Judgement::read(
+                    path,
+                    of,
+                    (figures.lines_of(), figures.tensors.blocks()),
+                    false,
+                ),
+            )
         });
         let walked = walk.wait();
         let verdict = read.and_then(|read| read.verdict(walked.as_ref()));

@@ -15,7 +15,7 @@ use super::attempt;
 use crate::session::Walked;
 
 /// The maximum processor time, and the maximum number of the failure's event: a longer capture is read by the analyzer only.
-const TIME: Duration = Duration::from_millis(400);
+const TIME: Duration = Duration::from_millis(800);
 const EVENTS: u64 = 8_000_000;
 /// How many records are read between two looks at the clock.
 const RECORDS: u32 = 1 << 16;
@@ -75,11 +75,11 @@ pub(super) struct Judgement {
 
 impl Judgement {
     /// Reads the capture up to the failure at `seq`, of whose event no more than this needs to be known; `None` if that cannot
-    /// be done, or not within the time. At the end of the process, there is no limit of time.
+    /// be done, or not within the time. At the end of the process, there is no limit of time. `tensors`: how many are live.
     pub(super) fn read(
         path: &Path,
         (seq, event, native): (Seq, Event, StackId),
-        level: Level,
+        (level, tensors): (Level, usize),
         is_end: bool,
     ) -> Option<Self> {
         if seq.0 > EVENTS {
@@ -87,6 +87,9 @@ impl Judgement {
         }
         let mut follow = Follow::at(seq, event, level);
         let mut replay = Replay::new(At::Event(seq));
+        if tensors > 0 {
+            replay.reserve(event.device, Level::TENSOR, tensors);
+        }
         feed(path, (!is_end).then_some(TIME), &mut |record| {
             let effect = replay.feed(record);
             follow.observe(&replay, record, effect);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use gpumem_capture::{EventFlags, Level, StackId};
 use gpumem_replay::attribution::{Owner, PYTORCH_ALLOCATOR, Split, library, owner};
 use gpumem_replay::{Backing, Category, Figure, KeyId, Replay, StackKey, ThreadPhase};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Alike, Copied, Larger, Live, Longer, Most, New, Outside, Part, Request, line_of};
 use crate::follow::Follow;
@@ -172,25 +172,33 @@ const UNEVEN: u64 = 8;
 pub(super) fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Vec<Longer> {
     let key_of = |of: &Live| replay.key_of_all_categories(of.block.key);
     let by_key = sums(live.iter().map(|of| (key_of(of), of.figure())));
-    // Each layer of a network has separate stacks.
-    let mut lines: BTreeMap<(Owner, bool), Longer> = BTreeMap::new();
-    for (key, figure) in by_key {
-        let history = follow.history_of(replay, key);
+    let may = |(key, figure): &(KeyId, Figure)| {
+        let history = follow.history_of(replay, *key);
         let (least, most) = history.rise;
         // The old and the new tensor of each layer.
         let of_a_rise = history.since.div_ceil(history.rises + 1);
         let is_replaced = figure.blocks <= 2 * of_a_rise;
         let is_uneven = most > least.saturating_mul(4) && history.rises < UNEVEN;
-        if history.rises < RISES || !is_replaced || is_uneven {
-            continue;
+        history.rises >= RISES && is_replaced && !is_uneven
+    };
+    let by_key: Vec<(KeyId, Figure)> = by_key.into_iter().filter(may).collect();
+    let mut of_keys: FxHashMap<KeyId, Vec<&Live>> = FxHashMap::default();
+    of_keys.extend(by_key.iter().map(|(key, _)| (*key, Vec::new())));
+    for of in if by_key.is_empty() { &[] } else { live } {
+        if let Some(of_key) = of_keys.get_mut(&key_of(of)) {
+            of_key.push(of);
         }
+    }
+    // Each layer of a network has separate stacks.
+    let mut lines: BTreeMap<(Owner, bool), Longer> = BTreeMap::new();
+    for (key, figure) in by_key {
+        let (history, of_key) = (follow.history_of(replay, key), &of_keys[&key]);
         let stacks = replay.stacks(key);
         let path = follow.rounds.known_path(stacks.py);
-        let of_key = || live.iter().filter(|of| key_of(of) == key);
         let is_in_forward = path.is_some_and(Path::in_forward);
         let is_backward = replay.names.backwards.contains_key(&stacks.py);
         // A backward runs without gradients.
-        let is_computed = of_key().any(|of| {
+        let is_computed = of_key.iter().any(|of| {
             let purpose = replay.stacks(of.block.key).purpose;
             let is_kept = is_in_forward || of.category == Category::Activation;
             is_backward
@@ -208,7 +216,7 @@ pub(super) fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Vec<Lon
         });
         of.figure += figure;
         of.blocks
-            .extend(of_key().map(|of| (of.address, of.block.bytes)));
+            .extend(of_key.iter().map(|of| (of.address, of.block.bytes)));
     }
     lines.into_values().collect()
 }

@@ -40,7 +40,13 @@ pub(super) fn largest(
         }
     };
     let mut blocks: Vec<&Live> = live.iter().collect();
-    blocks.sort_by_key(|of| (Reverse(of.block.bytes), of.address));
+    let order = |of: &&Live| (Reverse(of.block.bytes), of.address);
+    // There may be a million of them.
+    if blocks.len() > LARGEST {
+        blocks.select_nth_unstable_by_key(LARGEST, order);
+        blocks.truncate(LARGEST);
+    }
+    blocks.sort_unstable_by_key(order);
     let with_part = |of: &&Live| {
         let owner = line_of(replay, replay.stacks(of.block.key), follow.level);
         let is_of = |part: &Part| part.category == of.category && part.owner == owner;
@@ -53,5 +59,5 @@ pub(super) fn largest(
             stack: replay.stacks(of.block.key).py,
         })
     };
-    blocks.iter().take(LARGEST).filter_map(with_part).collect()
+    blocks.iter().filter_map(with_part).collect()
 }
