@@ -231,7 +231,7 @@ def test_attempts_for_one_reason_share_a_report(simulate, python_env, analyze_js
 
 def endings(text):
     """The lines about the failure that ended a program."""
-    return [line for line in text.splitlines() if "did not go on" in line or line.startswith("  ended ")]
+    return [line for line in text.splitlines() if "nothing was allocated after" in line or line.startswith("  ended ")]
 
 
 def test_the_failure_that_ended_the_program_is_reported_last(simulate, python_env, analyze_json, tmp_path):
@@ -255,7 +255,23 @@ def test_the_failure_that_ended_the_program_is_reported_last(simulate, python_en
     assert (found["number"], found["cause"]["survived"]) == (found["count"], False)
 
 
-def test_the_report_of_the_failure_that_ended_the_program_is_named(simulate, python_env, analyze_json, tmp_path):
+def test_the_report_that_is_also_that_of_the_last_failure_is_named(simulate, python_env, tmp_path):
+    code = (
+        "import torch\n"
+        "kept = [torch.empty(200 << 20, dtype=torch.uint8, device='cuda') for _ in range(6)]\n"
+        "def one(): torch.empty(700 << 20, dtype=torch.uint8, device='cuda')\n"
+        "def other(): torch.empty(900 << 20, dtype=torch.uint8, device='cuda')\n"
+        "for function in one, other:\n"
+        "    try: function()\n"
+        "    except torch.OutOfMemoryError: kept.append(torch.ones(8, device='cuda'))\n"
+        "one()\n"
+    )
+    done = simulate([python_env("torch215"), "-c", code], preload=True, env={"GPUMEM_LIMIT": "2GiB"}, cwd=tmp_path, check=False)
+    assert len(told(done.stderr)) == 2, done.stderr
+    assert endings(done.stderr) == ["gpumem: nothing was allocated after the failure of 700 MiB: see report 1 of 2 above"]
+
+
+def test_the_failure_that_ended_the_program_comes_before_those_of_its_end(simulate, python_env, analyze_json, tmp_path):
     """A handler of the program's end fails, too: neither stderr nor the report begins with that."""
     code = (
         "import atexit, torch\n"
@@ -271,8 +287,7 @@ def test_the_report_of_the_failure_that_ended_the_program_is_named(simulate, pyt
     done = simulate([python_env("torch215"), "-c", code], preload=True, env={"GPUMEM_LIMIT": "2GiB"}, cwd=tmp_path, check=False)
     [lines] = told(done.stderr)
     assert lines[1] == "  by       <string>:9  <module>", harness.described(done)
-    line = "gpumem: the program did not go on after it failed to allocate 500 MiB: see the report above"
-    assert endings(done.stderr) == [line]
+    assert endings(done.stderr) == []
     report = tmp_path / "report.bin"
     found = analyze_json("oom", report)
     assert (found["number"], found["count"], found["cause"]["survived"]) == (1, 4, False)

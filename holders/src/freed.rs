@@ -35,7 +35,7 @@ pub(crate) struct Kept<'a> {
 impl Kept<'_> {
     /// Which objects stay once `let_go` has released them, and the calls for which the frame of `root` waits have returned, if
     /// `root` is a local variable. `counted`: objects whose one reference from outside does not keep them, because it is that
-    /// of their own C++ object, which has other references: whether those go is not known. None if time runs out.
+    /// of their C++ object, which has other references: whether those go is not known. None if time runs out.
     pub(crate) fn without(
         &self,
         releases: Releases,

@@ -186,7 +186,9 @@ fn a_running_capture_is_read_whole() {
     let mut seen = Vec::new();
     while !recorder.is_finished() {
         let found = found(&path);
-        assert_eq!(found.counts.wrong, 0, "{:?}", found.integrity);
+        // An event that was being recorded when its slot was read, while the next ones were complete when theirs were.
+        let in_flight = found.integrity.in_flight;
+        assert!(found.counts.wrong <= in_flight, "{:?}", found.integrity);
         assert!(found.integrity.damage.is_empty(), "{:?}", found.integrity);
         seen.push(found.counts.events());
     }

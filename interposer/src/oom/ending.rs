@@ -50,8 +50,12 @@ impl Reports {
         let is_its =
             |of: &&Judged| of.seq == failure.seq || (reason.is_some() && of.reason == reason);
         if let Some(at) = reports.iter().rposition(is_its) {
-            let which = (at + 1, reports.len());
-            return message::line(&text::of_report(&failure.event, which));
+            // The only one needs no line.
+            if reports.len() > 1 {
+                let which = (at + 1, reports.len());
+                message::line(&text::of_report(&failure.event, which));
+            }
+            return;
         }
         let is_first = judged.iter().all(|of| of.printed == Printed::Nothing);
         let text = match is_first {

@@ -156,7 +156,7 @@ impl Reports {
         }
     }
 
-    /// Ends the search of the failure that waits there, of this thread; false if there is none.
+    /// Ends the search of the failure that waits there, of this thread; false if no failure does.
     fn end_walk(&self, place: usize, thread: Option<&Thread>, walked: &mut Option<Walked>) -> bool {
         let Some(slot) = self.waiting.get(place) else {
             return false;

@@ -103,7 +103,13 @@ pub(super) fn render(
 }
 
 fn cause(out: &mut String, verdict: Option<&Verdict>) {
-    let Some(verdict) = verdict else { return };
+    let Some(verdict) = verdict else {
+        let _ = writeln!(
+            out,
+            "  cause    not known in time: the command below has it"
+        );
+        return;
+    };
     let _ = writeln!(out, "  cause    {}", verdict.what);
     if let Some(advice) = &verdict.advice {
         let _ = writeln!(out, "  to try   {advice}");
@@ -147,17 +153,13 @@ pub(super) fn attempt(failed: &Failed, verdict: &Verdict) -> String {
     )
 }
 
-/// Says which of the reports above is that of the failure that ended the program.
+/// Which of the reports above is that of the last failure, after which nothing was allocated.
 pub(super) fn of_report(event: &Event, (at, of): (usize, usize)) -> String {
-    let which = match of {
-        1 => "the report above".to_owned(),
-        of => format!("report {at} of {of} above"),
-    };
     let what = match event.bytes {
         0 => "memory of unknown size".to_owned(),
         known => bytes(known),
     };
-    format!("the program did not go on after it failed to allocate {what}: see {which}")
+    format!("nothing was allocated after the failure of {what}: see report {at} of {of} above")
 }
 
 /// The report of the failure that ended the program, below others.

@@ -10,7 +10,7 @@ use crate::session::Walked;
 
 /// A place for the result of a search for holders.
 pub(super) struct Walk {
-    /// 0 until there is a result, or it is known that there is none.
+    /// 0 until there is a result, or it is known that there will not be one.
     is_over: AtomicU32,
     walked: Mutex<Option<Walked>>,
 }

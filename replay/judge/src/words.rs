@@ -6,9 +6,9 @@ mod rounds;
 
 use gpumem_replay::names::Names;
 use gpumem_replay::units::{bytes, many, percent};
-use gpumem_replay::{Category, Figure, attribution::Owner};
+use gpumem_replay::{Category, attribution::Owner};
 
-use crate::facts::{Facts, Longer};
+use crate::facts::Facts;
 use crate::kept::Kept;
 use crate::rules::{NOTABLE, notable};
 use crate::verdict::{Kind, Verdict};
@@ -157,29 +157,7 @@ impl Text<'_> {
             | Kind::KeptTensors
             | Kind::PreviousRound
             | Kind::EarlierModels => self.rounds(),
-            Kind::Lengthened => {
-                let line_of = |of: &&Longer| Some(&of.owner) == self.verdict.line.as_ref();
-                let longer = facts.longer.iter().filter(line_of);
-                let longer = longer.min_by_key(|of| of.is_computed);
-                let (times, least) = longer.map_or((0, 0), |of| (of.rises, of.rise.0));
-                let own = longer.map_or(Figure::default(), |of| of.figure);
-                let (share, computed) =
-                    match longer.filter(|of| of.figure.bytes < self.verdict.bytes) {
-                        None => (format!(" ({})", self.share()), String::new()),
-                        Some(_) => (
-                            String::new(),
-                            format!("; with what is computed from it {size} ({})", self.share()),
-                        ),
-                    };
-                format!(
-                    "what {line} allocates becomes larger each time: {}{share} in {} now, at least {} more in each of the last {}{computed}{}",
-                    bytes(own.bytes),
-                    many(own.blocks, "block", "blocks"),
-                    bytes(least),
-                    many(times, "time", "times"),
-                    self.kept_by()
-                )
-            }
+            Kind::Lengthened => self.lengthened(),
             Kind::OtherStreams | Kind::PrivatePools | Kind::Fragmentation => self.unusable(),
             Kind::Cached => format!(
                 "{size} is reserved but unallocated in PyTorch's cache; this request needs memory outside of the cache"

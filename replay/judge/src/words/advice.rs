@@ -79,10 +79,9 @@ impl Text<'_> {
                 let name = self.holder_name();
                 format!("keep fewer models of {name} on the card: move the others to the host with .cpu(), or use a smaller data type")
             }
-            Kind::Model if self.facts.repeats >= COPIES => format!(
-                "if these are {} copies of one model, share it: their sizes come so often; else use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)",
-                self.facts.repeats
-            ),
+            Kind::Model if self.facts.repeats >= COPIES => {
+                "if these are copies of one model, share it: each size comes several times; else use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into()
+            }
             Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
             Kind::Largest if self.holder().is_some() => self.advice_of_largest(),
             Kind::Largest if self.facts.request.in_forward => format!(

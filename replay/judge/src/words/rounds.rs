@@ -5,6 +5,7 @@ use gpumem_replay::attribution::Owner;
 use gpumem_replay::units::{bytes, count, many};
 
 use super::Text;
+use crate::facts::Longer;
 use crate::holders::{Holder, HolderKind};
 use crate::kept::{Kept, KeptLine};
 use crate::verdict::Kind;
@@ -48,6 +49,33 @@ impl Text<'_> {
             _ => format!(", {} a round", bytes(kept.figure.bytes / kept.of.max(1))),
         };
         format!("{what} {of} {is}: {sum}{each}, {from}{by}")
+    }
+
+    /// What becomes larger each time.
+    pub(super) fn lengthened(&self) -> String {
+        let line_of = |of: &&Longer| Some(&of.owner) == self.verdict.line.as_ref();
+        let longer = self.facts.longer.iter().filter(line_of);
+        let Some(longer) = longer.min_by_key(|of| of.is_computed) else {
+            return String::new();
+        };
+        let own = longer.figure;
+        let share = format!("({})", self.share());
+        let (share, computed) = match own.bytes < self.verdict.bytes {
+            false => (format!(" {share}"), String::new()),
+            true => (
+                String::new(),
+                format!("; with what is computed from it {} {share}", self.size()),
+            ),
+        };
+        format!(
+            "what {} allocates becomes larger each time: {}{share} in {} now, at least {} more in each of the last {}{computed}{}",
+            self.line(),
+            bytes(own.bytes),
+            many(own.blocks, "block", "blocks"),
+            bytes(longer.rise.0),
+            many(longer.rises, "time", "times"),
+            self.kept_by()
+        )
     }
 
     /// The lines with most of what is kept, and the loop.
