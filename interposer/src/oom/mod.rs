@@ -259,7 +259,9 @@ impl Failures for Reports {
     }
 
     fn observed(&'static self, thread: &Thread, mut walked: Option<Walked>) {
-        let place = (0..JUDGED).find(|place| self.end_walk(*place, Some(thread), &mut walked));
+        // The newest: of an older one of this thread, PyTorch has not called its observers.
+        let mut places = (0..JUDGED).rev();
+        let place = places.find(|place| self.end_walk(*place, Some(thread), &mut walked));
         if let Some(place) = place {
             self.wait(place, UNLOCKED);
         }

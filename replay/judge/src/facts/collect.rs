@@ -182,9 +182,12 @@ pub(super) fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Vec<Lon
         history.rises >= RISES && is_replaced && !is_uneven
     };
     let by_key: Vec<(KeyId, Figure)> = by_key.into_iter().filter(may).collect();
+    if by_key.is_empty() {
+        return Vec::new();
+    }
     let mut of_keys: FxHashMap<KeyId, Vec<&Live>> = FxHashMap::default();
     of_keys.extend(by_key.iter().map(|(key, _)| (*key, Vec::new())));
-    for of in if by_key.is_empty() { &[] } else { live } {
+    for of in live {
         if let Some(of_key) = of_keys.get_mut(&key_of(of)) {
             of_key.push(of);
         }
