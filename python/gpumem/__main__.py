@@ -1,7 +1,7 @@
 """The command `gpumem`, and `python -m gpumem`."""
 
+import difflib
 import os
-import shlex
 import sys
 from typing import List, Optional
 
@@ -12,7 +12,9 @@ _USAGE = """\
 Usage: gpumem COMMAND …
 
   run [OPTIONS] PROGRAM …   runs a program and shows where its GPU memory goes (gpumem run --help)
-  analyze …                 runs gpumem-analyze on captures, with all of its commands
+  CAPTURE                   the report of a capture: what it is, why memory ran out, who has it
+  lines | tree | html | … CAPTURE
+                            other views of it: all commands of gpumem-analyze (gpumem analyze --help)
   live PID | CAPTURE        shows the memory of a running program in the terminal
   ci --base BASE --head HEAD --fail-over 2%
                             compares peaks before and after a change; budgets, history, trend (gpumem ci --help)
@@ -35,6 +37,15 @@ Usage: gpumem COMMAND …
   version                   prints the version
 """
 
+# The commands that need Python.
+_HERE = ("run", "hints", "oom", "whatif", "plan", "card", "fleet", "mcp", "kernel", "doctor", "library", "version", "analyze")
+# The commands of gpumem-analyze that do not.
+_OF_ANALYZE = (
+    "changes", "check", "ci", "completions", "diff", "export", "exporter", "flamegraph", "fragmentation", "html", "import",
+    "leaks", "ledger", "lines", "live", "man", "ranks", "recover", "report", "scopes", "sizes", "summary", "symbolize",
+    "temporary", "threads", "timeline", "tree",
+)
+
 
 def main(words: Optional[List[str]] = None) -> int:
     """Runs the command of the command line. Returns the exit status."""
@@ -46,7 +57,8 @@ def main(words: Optional[List[str]] = None) -> int:
     try:
         if command == "run":
             return run.main(rest)
-        if command in ("analyze", "ci", "exporter", "live"):
+        is_capture = command not in _HERE and os.path.exists(command)
+        if command in _OF_ANALYZE or command == "analyze" or is_capture:
             program = str(_files.analyzer())
             _launcher.become([program, *(rest if command == "analyze" else words)], os.environ)
         if command == "mcp":
@@ -90,23 +102,10 @@ def main(words: Optional[List[str]] = None) -> int:
     except (_files.Missing, _launcher.CannotRun) as error:
         say(f"{command}: {error}")
         return _launcher.FAILED
-    say(_not_here(command, rest))
+    meant = difflib.get_close_matches(command, (*_HERE, *_OF_ANALYZE), 1)
+    better = f"did you mean gpumem {meant[0]}?" if meant else "gpumem --help lists the commands"
+    say(f"no file or command is named {command}: {better}")
     return _launcher.FAILED
-
-
-# The analyzer's commands that `gpumem` itself does not have, and its report.
-_OF_ANALYZE = (
-    "changes", "check", "diff", "export", "flamegraph", "fragmentation", "html", "import", "leaks", "ledger", "lines", "ranks",
-    "recover", "report", "scopes", "sizes", "summary", "symbolize", "temporary", "threads", "timeline", "tree",
-)
-
-
-def _not_here(command: str, rest: List[str]) -> str:
-    """One line for an unknown command, with the right one if it is the analyzer's."""
-    if command not in _OF_ANALYZE:
-        return f"no such command: {command} (gpumem --help)"
-    words = rest if command == "report" else [command, *rest]
-    return f"{command} is a command of gpumem analyze: gpumem analyze {shlex.join(words)}".rstrip()
 
 
 if __name__ == "__main__":

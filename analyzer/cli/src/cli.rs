@@ -9,8 +9,8 @@ use crate::args::{CodeArgs, ColourArg, Format, SourceArgs, SymbolArgs, budget};
 use crate::commands::{
     cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_fragmentation, cmd_hints,
     cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_ranks, cmd_recover,
-    cmd_scopes, cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary, cmd_threads, cmd_timeline,
-    cmd_tree,
+    cmd_report, cmd_scopes, cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary, cmd_threads,
+    cmd_timeline, cmd_tree,
 };
 #[cfg(feature = "full")]
 use crate::commands::{cmd_ci, cmd_exporter, cmd_fleet, cmd_live, cmd_mcp};
@@ -75,6 +75,10 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// The report: gpumem-analyze CAPTURE is short for it
+    #[command(after_help = "Examples:\n  gpumem-analyze report report.bin\n  \
+        gpumem-analyze report --format json report.bin | jq '.data.cause'")]
+    Report(cmd_report::Args),
     /// What ran, and the live and peak bytes, allocations and frees of each GPU by level
     #[command(after_help = "Examples:\n  gpumem-analyze summary report.bin\n  \
         gpumem-analyze summary --format json report.bin | jq '.data.devices[0].tensor.peak_bytes'")]

@@ -138,6 +138,9 @@ fn command(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             Some(file) => commands::cmd_report::run(file, &cli.symbols, cli.format, output),
             None => anyhow::bail!("no capture was named: see gpumem-analyze --help"),
         },
+        Some(Command::Report(args)) => {
+            commands::cmd_report::run(&args.file, &args.symbols, args.format, output)
+        }
         Some(Command::Summary(args)) => commands::cmd_summary::run(args, output),
         #[cfg(feature = "full")]
         Some(Command::Live(args)) => commands::cmd_live::run(args, output),

@@ -25,13 +25,7 @@ const OF_PYTHON: [&str; 8] = [
     "whatif",
 ];
 /// Additional forms of commands that have several.
-const FURTHER: [&str; 5] = [
-    "annotated",
-    "categories",
-    "modules",
-    "ranks-timeline",
-    "report",
-];
+const FURTHER: [&str; 4] = ["annotated", "categories", "modules", "ranks-timeline"];
 
 fn all() -> BTreeMap<&'static str, Value> {
     fn of<V: View>() -> (&'static str, Value) {

@@ -104,7 +104,6 @@ fn guesses(arguments: &[OsString]) -> Vec<Vec<OsString>> {
     for line in [arguments, &with_format] {
         guesses.push(line.to_vec());
         guesses.extend(command_first(line));
-        guesses.extend(without_report(line));
         guesses.extend(command_mended(line));
         let has_command = line.iter().skip(1).any(|word| is_command(word));
         let mut usual = line.to_vec();
@@ -128,17 +127,6 @@ fn format_of(arguments: &[OsString]) -> Vec<OsString> {
         }
     });
     mended.collect()
-}
-
-/// `report x.bin` → `x.bin`.
-fn without_report(arguments: &[OsString]) -> Option<Vec<OsString>> {
-    const WORD: &str = "report";
-    if arguments.get(1)? != WORD || Path::new(WORD).exists() {
-        return None;
-    }
-    let mut mended = arguments.to_vec();
-    mended.remove(1);
-    Some(mended)
 }
 
 /// `report.bin lines` → `lines report.bin`.

@@ -1,7 +1,7 @@
 //! `gpumem-analyze report.bin`: the report, and the flamegraph of the peak next to the capture; or everything as JSON,
 //! without a picture.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gpumem_analyzer::render::{
     FlameLook, ReportChanges, Source, flamegraph, last_line, report_text,
@@ -22,6 +22,19 @@ use crate::args::{Format, SymbolArgs};
 
 /// Changes shown in the report.
 const CHANGES: usize = 8;
+
+/// `report`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Where names are searched for.
+    #[command(flatten)]
+    pub symbols: SymbolArgs,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
 
 /// Runs it.
 pub fn run(

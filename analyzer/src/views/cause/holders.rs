@@ -26,6 +26,8 @@ pub struct Holder {
     pub blocks: u64,
     /// Bytes that become free if the container is emptied, or the one reference is deleted. `None`: not known.
     pub frees_bytes: Option<u64>,
+    /// Bytes of the views, if the tensors are views of larger ones that no other object keeps. `None`: they are not.
+    pub covers_bytes: Option<u64>,
 }
 
 /// Who kept tensors at a failure: the result of the recorder's walk through the program's objects.
@@ -101,6 +103,7 @@ impl Holders {
             bytes: of.bytes,
             blocks: of.blocks,
             frees_bytes: of.frees,
+            covers_bytes: of.covers,
         };
         Self {
             cut: holders.cut.clone(),
