@@ -5,7 +5,6 @@ What breaks these tests: a stack left out, a frame read as a count, a number of 
 of 0, slices that do not nest, a free charged to the freeing line, a lost row."""
 
 import csv
-import json
 import os
 import pty
 import sqlite3
@@ -131,29 +130,6 @@ def test_pprof(environment, exported, events, analyze_json):
     builds = {texts[m.filename].rsplit("/", 1)[-1]: texts[m.build_id] for m in profile.mapping}
     (torch,) = [build for name, build in builds.items() if name.startswith("libtorch_cuda.so")]
     assert len(torch) == 40 and int(torch, 16)
-
-
-def test_otlp_profile(python_env, exported, events, analyze_json):
-    """By the published messages, whose rules of the dictionary the reader checks."""
-    run = trained("torch215")
-    reader = [python_env("otlp"), harness.ROOT / "tests" / "lib" / "otlp_profile.py"]
-    read = json.loads(harness.run([*reader, exported("otlp-profile", "torch215")]).stdout)
-    own = run.figures["devices"][0]
-    allocated = sums(events(run.report), TENSOR)["allocated"][1]
-    totals = {name: total for name, total, _ in read["profiles"]}
-    assert totals == {"peak_space": own["max_allocated"], "live_space": own["allocated"], "allocated_space": allocated}
-    # The same stacks as pprof's, and the same bytes of each.
-    profile = readers.pprof(exported("pprof", "torch215"))
-    at = readers.pprof_types(profile).index("peak_space")
-    sizes = sorted(sample.value[at] for sample in profile.sample if sample.value[at])
-    assert sorted(size for name, _, stacks in read["profiles"] if name == "peak_space" for _, size in stacks) == sizes
-    frames = {tuple(frame) for _, _, stacks in read["profiles"] for stack, _ in stacks for frame in stack}
-    assert any(file == str(PROGRAMS / "train.py") and kind == "cpython" for _, file, kind in frames)
-    assert any(kind == "native" for _, _, kind in frames)
-    process = analyze_json("summary", run.report)["process"]
-    assert read["resource"]["process.executable.path"] == process["executable"]
-    assert read["resource"]["process.pid"] == process["pid"]
-    assert read["attributes"]["gpumem.level"] == "tensor"
 
 
 def test_pprof_of_another_level_and_moment(exported, analyze_json):
@@ -359,7 +335,7 @@ def test_prometheus(environment, exported, analyze_json):
 
 
 TEXT = ("folded", "speedscope", "perfetto", "firefox", "csv", "prometheus")
-BINARY = ("pprof", "otlp-profile", "sqlite", "parquet", "arrow")
+BINARY = ("pprof", "sqlite", "parquet", "arrow")
 
 
 @pytest.mark.parametrize("name", TEXT + BINARY)

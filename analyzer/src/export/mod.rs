@@ -1,6 +1,6 @@
 //! A capture in the formats of other programs, one file for each.
 //!
-//! There are three kinds of formats. Folded, speedscope, pprof, otlp-profile and firefox have figures of stacks at a
+//! There are three kinds of formats. Folded, speedscope, pprof and firefox have figures of stacks at a
 //! few points in time; they are made from [`Samples`]. Perfetto has figures over time. Arrow, csv and PyTorch's
 //! memory snapshot have one row for each event. Rows are written immediately, so memory does not grow with the
 //! capture. The module also writes and reads the history of peaks over commits.
@@ -16,7 +16,6 @@ pub mod firefox;
 mod folded;
 mod kinds;
 mod leaked;
-pub mod otlp_profile;
 #[cfg(feature = "databases")]
 mod parquet;
 #[cfg(feature = "databases")]

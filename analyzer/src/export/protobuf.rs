@@ -1,7 +1,7 @@
 //! Writes protocol buffers: only the wire types that the messages of profiles need.
 //!
-//! A field is its number and wire type in one varint, followed by its value: a varint (type 0), eight bytes (type 1),
-//! or a length and that many bytes (type 2). Fields that are 0 or empty are omitted, as in proto3.
+//! A field is its number and wire type in one varint, followed by its value: a varint (type 0), or a
+//! length and that many bytes (type 2). Fields that are 0 or empty are omitted, as in proto3.
 
 /// A message under construction.
 #[derive(Clone, Debug, Default)]
@@ -10,7 +10,6 @@ pub(super) struct Message {
 }
 
 const VARINT: u64 = 0;
-const FIXED: u64 = 1;
 const BYTES: u64 = 2;
 
 impl Message {
@@ -19,14 +18,6 @@ impl Message {
         if value != 0 {
             self.varint(field << 3 | VARINT);
             self.varint(value);
-        }
-    }
-
-    /// A number of eight bytes.
-    pub(super) fn fixed(&mut self, field: u64, value: u64) {
-        if value != 0 {
-            self.varint(field << 3 | FIXED);
-            self.bytes.extend_from_slice(&value.to_le_bytes());
         }
     }
 

@@ -119,7 +119,7 @@ fn deliver(
 fn first(args: &Args, file: &Path) -> anyhow::Result<(Session, Steps)> {
     let moment = match args.format {
         Format::Folded | Format::Firefox => args.at.unwrap_or_default(),
-        Format::Speedscope | Format::Pprof | Format::OtlpProfile => At::Peak,
+        Format::Speedscope | Format::Pprof => At::Peak,
         _ => At::End,
     };
     let mut steps = Steps::default();
@@ -136,7 +136,6 @@ fn write(task: &Task<'_>, out: &mut dyn Write, notes: &mut Notes<'_>) -> anyhow:
         Format::Folded => task.folded(out),
         Format::Speedscope => task.speedscope(out),
         Format::Pprof => task.pprof(out, notes),
-        Format::OtlpProfile => task.otlp_profile(out),
         Format::Perfetto => task.perfetto(out),
         Format::Firefox => task.firefox(out),
         Format::Csv => task.csv(out),

@@ -54,7 +54,6 @@ fn files_stand_beside_the_capture_under_their_usual_endings() {
         ("folded", "report.folded"),
         ("speedscope", "report.speedscope.json"),
         ("pprof", "report.pb.gz"),
-        ("otlp-profile", "report.otlp-profile.pb"),
         ("perfetto", "report.perfetto.json"),
         ("firefox", "report.firefox.json"),
         ("csv", "report.csv"),
@@ -71,7 +70,7 @@ fn files_stand_beside_the_capture_under_their_usual_endings() {
         assert!(stdout(&output).starts_with(&said), "{}", stdout(&output));
     }
     let left = std::fs::read_dir(folder.path()).expect("a folder").count();
-    assert_eq!(left, 12, "nothing else is left behind");
+    assert_eq!(left, 11, "nothing else is left behind");
 }
 
 fn perfetto(file: &Path, options: &[&str]) -> Vec<Value> {

@@ -114,9 +114,8 @@ const PICTURES: [&str; 4] = [
     "timeline -o -",
 ];
 
-const BINARY: [&str; 6] = [
+const BINARY: [&str; 5] = [
     "export pprof -o -",
-    "export otlp-profile -o -",
     "export sqlite -o -",
     "export parquet -o -",
     "export arrow -o -",

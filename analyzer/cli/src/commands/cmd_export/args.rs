@@ -18,8 +18,6 @@ pub enum Format {
     Speedscope,
     /// A profile for pprof and programs that read its format: peak, live, leaked, allocated
     Pprof,
-    /// An OpenTelemetry profile (ProfilesData, in development): peak, live, allocated
-    OtlpProfile,
     /// A trace for ui.perfetto.dev: levels over time, steps, phases, ranges, failures
     Perfetto,
     /// A profile for profiler.firefox.com: the blocks at the peak
@@ -45,7 +43,6 @@ impl Format {
             Self::Folded => "folded",
             Self::Speedscope => "speedscope.json",
             Self::Pprof => "pb.gz",
-            Self::OtlpProfile => "otlp-profile.pb",
             Self::Perfetto => "perfetto.json",
             Self::Firefox => "firefox.json",
             Self::Csv => "csv",
@@ -61,12 +58,7 @@ impl Format {
     pub fn is_text(self) -> bool {
         !matches!(
             self,
-            Self::Pprof
-                | Self::OtlpProfile
-                | Self::Sqlite
-                | Self::Parquet
-                | Self::Arrow
-                | Self::TorchSnapshot
+            Self::Pprof | Self::Sqlite | Self::Parquet | Self::Arrow | Self::TorchSnapshot
         )
     }
 
@@ -74,7 +66,7 @@ impl Format {
     pub fn is_of_stacks(self) -> bool {
         matches!(
             self,
-            Self::Folded | Self::Speedscope | Self::Pprof | Self::OtlpProfile | Self::Firefox
+            Self::Folded | Self::Speedscope | Self::Pprof | Self::Firefox
         )
     }
 
@@ -99,7 +91,7 @@ pub struct Args {
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
     /// The point in time, for formats of stacks: peak, end, an event's number, a time (`1.5s`) or step=N. Default:
-    /// peak for folded and firefox; end for the live bytes of speedscope, pprof and otlp-profile
+    /// peak for folded and firefox; end for the live bytes of speedscope and pprof
     #[arg(long, value_name = "POINT", value_parser = moment)]
     pub at: Option<At>,
     /// Only these columns of an Arrow stream, by name: `seq,bytes,file`

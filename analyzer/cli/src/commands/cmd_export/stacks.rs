@@ -3,11 +3,10 @@
 use std::io::Write;
 
 use gpumem_analyzer::account::duration;
-use gpumem_analyzer::export::{self, Samples, otlp_profile, pprof, speedscope};
+use gpumem_analyzer::export::{self, Samples, pprof, speedscope};
 use gpumem_analyzer::render::bytes;
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::views::{ByStack, Folded, Folding, at};
-use gpumem_capture::ProcessKey;
 
 use super::task::Task;
 use crate::commands::output::{Notes, file_name};
@@ -118,44 +117,6 @@ impl Task<'_> {
             comments,
         };
         pprof::pprof(&samples, &headings, &replay.names, &about, out)?;
-        Ok(self.three(&samples))
-    }
-
-    pub(super) fn otlp_profile(&self, out: &mut dyn Write) -> anyhow::Result<String> {
-        let [peak, live, allocated] = self.moments()?;
-        let samples = self.samples(&[&peak, &live, &allocated]);
-        let (header, names) = (&self.first.header, &self.first.replay.names);
-        let live_at = at(self.args.at.unwrap_or(At::End));
-        let mut attributes = vec![
-            (
-                "gpumem.level",
-                format!("{}{}", self.level(), self.args.part.said()),
-            ),
-            ("gpumem.live", live_at.to_string()),
-        ];
-        let sampled = self.first.account.sampled();
-        attributes.extend(sampled.map(|said| ("gpumem.sampled", said)));
-        let resource = [
-            ("process.command_line", names.command()),
-            (
-                "process.executable.path",
-                names.fact(ProcessKey::EXECUTABLE),
-            ),
-            ("host.name", names.fact(ProcessKey::HOST)),
-        ];
-        let resource = resource.into_iter();
-        let about = otlp_profile::About {
-            started_unix_ns: header.started_wall_ns,
-            duration_ns: duration(header, &self.first.replay).0,
-            nonce: header.nonce,
-            resource: resource
-                .filter_map(|(key, text)| Some((key, text?.to_owned())))
-                .collect(),
-            pid: header.pid,
-            attributes,
-        };
-        let headings = ["peak", "live", "allocated"];
-        otlp_profile::otlp_profile(&samples, &headings, names, &about, out)?;
         Ok(self.three(&samples))
     }
 }
