@@ -241,9 +241,13 @@ fn up_to_variable(parts: &[Part]) -> usize {
 }
 
 fn kind_of(search: &Search, path: &Path) -> Kind {
-    let has = |wanted: &str| {
-        let mut parts = path.parts.iter();
-        parts.any(|part| matches!(part, Part::Name(name) if name == wanted))
+    // What hangs on a parameter, such as a hook, is not the module's.
+    let is_dictionary = |part: &Part| matches!(part, Part::Name(name) if name == "_parameters" || name == "_buffers");
+    let is_parameter = || {
+        let mut after = path.parts.rsplit(is_dictionary);
+        let own = after.next().unwrap_or_default();
+        let is_key = |part: &Part| matches!(part, Part::Key(_) | Part::Silent);
+        after.next().is_some() && own.iter().all(is_key)
     };
     let is_kept = |part: &Part| matches!(part, Part::Arrow(text) if text == "traceback");
     match search.roots.get(path.root).map(|root| &root.what) {
@@ -251,7 +255,7 @@ fn kind_of(search: &Search, path: &Path) -> Kind {
         Some(What::Cycle) => Kind::Cycle,
         Some(What::Handled) => Kind::Traceback,
         _ if path.parts.iter().any(is_kept) => Kind::Traceback,
-        _ if has("_parameters") || has("_buffers") => Kind::Parameters,
+        _ if is_parameter() => Kind::Parameters,
         _ => Kind::Object,
     }
 }

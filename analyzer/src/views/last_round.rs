@@ -9,19 +9,28 @@ use super::leaks::{LEAST_STEPS, Leaks, WARM_UP_STEPS};
 use super::survivors::{AskedLeaks, Survivors};
 use crate::replay::{At, Effect, Query, Replay, Sizes};
 
-/// The end of the last step, or of the last round of a loop; the end of the capture if it has neither, or if a bounded
-/// capture no longer has that point.
+/// The end of the last step, or of the last round of a loop. If it has neither, the failure that ended the program, or
+/// the end of the capture, also if a bounded capture no longer has that point.
 pub fn last_round(first: &Replay, rounds: Option<&LoopRounds>) -> At {
     let steps = first.spans.steps;
     let last = match rounds.and_then(LoopRounds::last) {
         Some(last) => At::Event(last),
         None if steps > 0 => At::Step(steps),
-        None => At::End,
+        None => match first.main_failure().filter(|_| is_empty(first)) {
+            Some((_, failure)) => At::Event(failure.seq),
+            None => At::End,
+        },
     };
     match first.can_answer(Query::from(last)) {
         true => last,
         false => At::End,
     }
+}
+
+/// Whether all memory has been freed.
+fn is_empty(replay: &Replay) -> bool {
+    let mut rows = replay.levels.keys();
+    rows.all(|(device, level)| replay.counters(*device, *level).live == 0)
 }
 
 /// Leaks, with their event and its time.

@@ -50,6 +50,9 @@ pub struct Request {
     pub in_forward: bool,
     /// Whether a backward made it.
     pub in_backward: bool,
+    /// Whether it is in a forward through which no backward ran, in a program with other backwards: an evaluation, or a
+    /// part of the model that is not trained.
+    pub is_without_backward: bool,
     /// The largest block that the same stack got before; `None` if it got none.
     pub largest_before: Option<u64>,
     /// How many it got.
@@ -237,6 +240,8 @@ pub(crate) struct Large {
     pub stack: StackId,
     /// Whether it belongs to the forward that runs.
     pub running: Running,
+    /// Whether the round that runs made it, or the only one.
+    pub is_of_round: bool,
 }
 
 /// Whether the forward that runs made a block, or, if none runs, a forward of the round that runs.

@@ -247,10 +247,16 @@ impl Holder {
         }
     }
 
-    /// The variable whose elements have the blocks: `state` for `state['optimizer'][0…3]`.
+    /// The variable whose elements have the blocks: `state` for `state['optimizer'][0…3]`. Also an attribute, if they are
+    /// its elements, or in dictionaries and lists there: `self.state` for `self.state['model']['weight']`.
     pub fn variable(&self) -> Option<&str> {
-        let name = self.text.get(..self.text.find('[')?)?;
-        (!name.is_empty() && !name.contains(['.', '→', ' ', '('])).then_some(name)
+        let (name, rest) = self.text.split_at(self.text.find('[')?);
+        let is_elements = || {
+            rest.split(']')
+                .all(|of| of.is_empty() || of.starts_with('['))
+        };
+        let is_name = !name.is_empty() && !name.contains(['→', ' ', '(']);
+        (is_name && (!name.contains('.') || is_elements())).then_some(name)
     }
 
     /// What `functools` keeps, and the object without that: `6 results` and `features()` of `cache of features(), 6 results`.
@@ -303,6 +309,13 @@ impl Holder {
     /// Whether it is a variable itself, not an element or an attribute.
     pub fn is_variable(&self) -> bool {
         !self.text.contains(['[', '.', '→', '('])
+    }
+
+    /// Whether it is a variable, or one element of one, such as a recurrent state: a round passes it to the next one.
+    pub fn is_state(&self) -> bool {
+        let (name, index) = self.text.split_once('[').unwrap_or((&self.text, "]"));
+        let is_one = !index.contains(['…', '[', '.', '→', '(']) && index.ends_with(']');
+        is_one && !name.contains(['.', '→', '('])
     }
 
     /// Whether it is a variable of several calls of one function that have not returned: work that goes on.

@@ -24,6 +24,8 @@ const GREW: u64 = 4;
 const LEFT: u64 = 10;
 /// How many blocks are too few to be what a forward keeps on its way.
 const FEW: u64 = 2;
+/// The least percentage of live bytes that the first request of a line is, to be a cause.
+const MOST: u64 = 50;
 /// How much larger than the largest one before it a request of one line is.
 const TIMES: u64 = 2;
 
@@ -38,11 +40,13 @@ pub fn judge(facts: &Facts) -> Verdict {
         outside,
         held::leftover,
         earlier_rounds,
+        models::earlier_optimizers,
         unusable,
         large_request,
         larger,
         held::by_one_object,
         new,
+        held::computed_longer,
         alike,
         models::earlier_model,
         largest,
@@ -153,7 +157,7 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
         && kept.is_none_or(|kept| {
             // It is in the round before, too.
             let most = kept.figure.bytes - u64::from(!kept.is_growth).min(kept.figure.bytes);
-            most < longer.bytes
+            most < longer.bytes || kept.of + 1 < kept.rounds && most == longer.bytes
         })
     {
         return Some(longer);
@@ -202,7 +206,10 @@ fn strongest(facts: &Facts) -> Option<usize> {
             || (would_do && notable(kept.figure.bytes, facts.live, GREW))
             || (in_container && notable(kept.figure.bytes, facts.live, LEFT))
     };
-    let is_bound_again = |kept: &Kept| kept.is_until_request && !held::is_in_container(facts, kept);
+    let is_bound_again = |kept: &Kept| {
+        let is_named = kept.figure.bytes >= least && held::is_in_variable(facts, kept);
+        kept.is_until_request && !is_named && !held::is_in_container(facts, kept)
+    };
     // A backward that runs uses the graph of these rounds, unless it makes one itself: with gradients on.
     let is_no_grad = facts.request.stacks.purpose.is_no_grad();
     let is_in_use = |kept: &Kept| {
@@ -211,15 +218,26 @@ fn strongest(facts: &Facts) -> Option<usize> {
     };
     let large = |kept: &Kept| {
         let may = !kept.is_reset && !is_in_use(kept) && !is_bound_again(kept);
-        may && is_cause(kept) && !held::is_being_built(facts, kept)
+        may && is_cause(kept)
+            && !held::is_being_built(facts, kept)
+            && !held::is_of_one_call(facts, kept)
     };
     let grows = |kept: &Kept| kept.is_growth || kept.of_models;
     let is_growth = facts.kept.iter().any(|kept| large(kept) && grows(kept));
     let counts = |kept: &Kept| large(kept) && grows(kept) == is_growth;
     let most = facts.kept.iter().filter(|kept| counts(kept));
     let most = most.map(|kept| kept.figure.bytes).max()?;
-    let near = |kept: &Kept| counts(kept) && notable(kept.figure.bytes, most, 80);
-    facts.kept.iter().rposition(near)
+    let near = |kept: &&Kept| counts(kept) && notable(kept.figure.bytes, most, 80);
+    // Where a backward ends each round, the rounds of a loop within, such as one over time, are parts of those.
+    let is_trained = |kept: &Kept| kept.is_graph && 2 * kept.with_backward > kept.of;
+    let innermost = facts.kept.iter().rposition(|kept| near(&kept))?;
+    let is_part = facts.kept[innermost].is_graph && !is_trained(&facts.kept[innermost]);
+    let is_whole = |kept: &Kept| is_trained(kept) && (kept.was_used || kept.was_consumed);
+    let trained = facts
+        .kept
+        .iter()
+        .rposition(|kept| near(&kept) && is_whole(kept));
+    trained.filter(|_| is_part).or(Some(innermost))
 }
 
 fn kind_of(facts: &Facts, kept: &Kept) -> (Kind, Certainty) {
@@ -267,11 +285,20 @@ fn large_request(facts: &Facts) -> Option<Verdict> {
         let of = Figure::block(request.bytes);
         return Some(of_line(Kind::Workspaces, of, &request.owner));
     }
+    let lines = sums(facts.parts.iter().map(|part| (&part.owner, part.figure)));
+    let line = lines.first().map_or(0, |(_, figure)| figure.bytes);
     let is_large = match request.largest_before {
         Some(before) if request.allocations_before >= 3 => request.bytes / TIMES >= before,
-        // One request of more than all that is live.
+        // As much as any line has.
         before => {
-            facts.live > 0 && request.bytes > facts.live && before < Some(request.bytes / TIMES)
+            // Each layer of a forward needs something.
+            let least = if request.in_forward { 100 } else { MOST };
+            let is_most =
+                request.bytes >= line.min(facts.live) && notable(request.bytes, facts.live, least);
+            let is_first = before < Some(request.bytes / TIMES);
+            // Without tensors, contexts and kernel code may have the card.
+            let is_alone = facts.live == 0 && request.bytes < facts.card.mine / TIMES;
+            is_most && is_first && !is_alone
         }
     };
     let is_large = is_large && notable(request.bytes, facts.live, NOTABLE);

@@ -1,6 +1,7 @@
 //! The sentences of verdicts: what is true, and what to do about it.
 
 mod advice;
+mod free;
 mod held;
 mod rounds;
 
@@ -121,8 +122,9 @@ impl Text<'_> {
                     false => "the card",
                 };
                 format!(
-                    "the request alone is larger than {card}: {request} of {}",
-                    self.total()
+                    "the request alone is larger than {card}: {request} of {}{}",
+                    self.total(),
+                    self.largest_before()
                 )
             }
             Kind::OtherProcesses => {
@@ -171,15 +173,17 @@ impl Text<'_> {
                     bytes(before)
                 )
             }
-            Kind::LargeRequest if facts.request.allocations_before == 0 => format!(
-                "{line} requests {request} at once, more than all that is live ({})",
-                bytes(facts.live)
-            ),
-            Kind::LargeRequest => format!(
-                "{line} requests {request}; the largest of its {} before was {}",
-                allocations(facts.request.allocations_before),
-                bytes(facts.request.largest_before.unwrap_or(0))
-            ),
+            Kind::LargeRequest if facts.request.allocations_before == 0 => {
+                let live = match facts.live {
+                    0 => "while nothing else is live".into(),
+                    live if facts.request.bytes > live => {
+                        format!("more than all that is live ({})", bytes(live))
+                    }
+                    live => format!("beside {} that are live", bytes(live)),
+                };
+                format!("{line} requests {request} at once, {live}")
+            }
+            Kind::LargeRequest => format!("{line} requests {request}{}", self.largest_before()),
             Kind::New => self.of_new_lines(),
             Kind::Alike => {
                 let lines = facts.alike.iter().flat_map(|alike| &alike.lines);
@@ -255,6 +259,22 @@ impl Text<'_> {
         }
     }
 
+    /// The largest block that the request's line got before, if it got several.
+    fn largest_before(&self) -> String {
+        let request = &self.facts.request;
+        let Some(before) = request
+            .largest_before
+            .filter(|_| request.allocations_before > 0)
+        else {
+            return String::new();
+        };
+        format!(
+            "; the largest of its {} before was {}",
+            many(request.allocations_before, "allocation", "allocations"),
+            bytes(before)
+        )
+    }
+
     /// What contexts and kernel code take, if that is most of the card and no block is live.
     pub(crate) fn of_contexts(&self) -> Option<u64> {
         let card = &self.facts.card;
@@ -305,36 +325,6 @@ impl Text<'_> {
         )
     }
 
-    fn unusable(&self) -> String {
-        let Some(cache) = &self.facts.cache else {
-            return String::new();
-        };
-        let on_card = bytes(self.facts.card.free().unwrap_or(0));
-        let request = bytes(self.facts.request.bytes);
-        match self.verdict.kind {
-            Kind::Fragmentation => {
-                let of = cache.usable;
-                format!(
-                    "fragmentation: {} is free in PyTorch's cache in {}, the largest {}, and {on_card} on the card; {request} in one block was requested",
-                    bytes(of.bytes),
-                    many(of.blocks, "block", "blocks"),
-                    bytes(of.largest)
-                )
-            }
-            Kind::OtherStreams => format!(
-                "free memory in PyTorch's cache belongs to other streams: {} in {}; this request's stream has {} there, and {on_card} is free on the card",
-                bytes(cache.other_streams.bytes),
-                many(cache.other_streams.blocks, "block", "blocks"),
-                bytes(cache.usable.bytes)
-            ),
-            _ => format!(
-                "free memory in PyTorch's cache belongs to private pools, such as those of CUDA graphs: {}; this request's pool has {} there, and {on_card} is free on the card",
-                bytes(cache.other_pools.bytes),
-                bytes(cache.usable.bytes)
-            ),
-        }
-    }
-
     fn of_new_lines(&self) -> String {
         let Some(new) = &self.facts.new else {
             return String::new();
@@ -357,44 +347,5 @@ impl Text<'_> {
             many(new.round - 2, "round", "rounds"),
             self.listed(lines)
         )
-    }
-
-    /// Free memory that would be enough for the request, if it is not what the verdict is about.
-    fn besides(&self) -> String {
-        let said = matches!(
-            self.verdict.kind,
-            Kind::Fragmentation
-                | Kind::OtherStreams
-                | Kind::PrivatePools
-                | Kind::NotMemory
-                | Kind::OwnLimit
-                | Kind::Cached
-                | Kind::TooLarge
-                | Kind::OtherProcesses
-                | Kind::Host
-                | Kind::Exception
-                | Kind::Cycle
-                | Kind::Held
-        ) || self.kept().is_some();
-        let Some(usable) = crate::rules::usable(self.facts) else {
-            return String::new();
-        };
-        let others = self.facts.card.others();
-        let is_short = usable < self.facts.needed();
-        if !said && is_short && usable.saturating_add(others) >= self.facts.needed() {
-            return format!(
-                "; other processes have {} of the card, with which the request would fit",
-                bytes(others)
-            );
-        }
-        let largest = self
-            .facts
-            .cache
-            .as_ref()
-            .map_or(0, |cache| cache.usable.largest);
-        if said || is_short || largest >= self.facts.request.bytes {
-            return String::new();
-        }
-        format!("; {} more are free, but not as one block", bytes(usable))
     }
 }

@@ -108,3 +108,39 @@ def correct_states(rng: Random) -> Program:
         source, NEEDS, frozenset(), (), {"batch": smaller(of)}, NEVER | {"host", "detach", "drop"}, rng.choice([0, 2]),
         rng.choice([0.4, 0.7]), is_correct=True,
     )  # fmt: skip
+
+
+@kind
+def optimizers_of_schedulers(rng: Random) -> Program:
+    """Each stage makes an optimizer, and the schedules of earlier stages, which are kept, keep theirs."""
+    dim, name, count = rng.choice([1024, 1536]), rng.choice(["schedules", "plan", "history"]), rng.choice([3, 5, 8])
+    where = rng.choice([name, f"self.{name}"])
+    keep = f"{where}.append(torch.optim.lr_scheduler.StepLR(opt, 10))"
+    body = f"""opt = torch.optim.Adam(net.parameters())
+{keep}
+for step in range(4):
+    loss = net(torch.randn(32, {dim}, device="cuda")).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step(){CULPRIT}
+"""
+    model = f"nn.Sequential(nn.Linear({dim}, {dim}), nn.ReLU(), nn.Linear({dim}, {dim})).cuda()"
+    if where == name:
+        source = f"{HEAD}net = {model}\n{name} = []\nfor stage in range(100):\n    # a round\n{indented(body)}"
+    else:
+        source = f"""{HEAD}class Course:
+    def __init__(self):
+        self.net = {model}
+        self.{name} = []
+    def stage(self):
+        net = self.net
+{indented(body, 2)}course = Course()
+for stage in range(100):
+    # a round
+    course.stage()
+"""
+    fixes = {"drop": [(keep, f"{where} = [torch.optim.lr_scheduler.StepLR(opt, 10)]")]}
+    return Program(
+        source, frozenset(["held", "kept_tensors"]), keepers=(name,), fixes=fixes,
+        never=frozenset(["expandable", "no_grad", "detach"]), rounds=count,
+    )  # fmt: skip

@@ -311,3 +311,38 @@ main()
         source, frozenset(["lengthened"]), frozenset(["activations"]), ("net",), {"limit": [(put, f"{put}[-{rows * 4}:]")]},
         frozenset(["expandable", "no_grad"]), rng.choice([9, 19, 30]),
     )  # fmt: skip
+
+
+@kind
+def keys_and_values(rng: Random) -> Program:
+    """A model that writes token by token keeps the keys and the values of all tokens."""
+    heads, layers, batch = rng.choice([4, 8]), rng.choice([2, 4]), rng.choice([512, 1024])
+    count = rng.choice([40, 90])
+    source = f"""{HEAD}class Cache:
+    def __init__(self):
+        self.k = self.v = torch.zeros({batch}, {heads}, 0, 64, device="cuda")
+    def append(self, k, v):
+        self.k = torch.cat([self.k, k], dim=2){CULPRIT}
+        self.v = torch.cat([self.v, v], dim=2){CULPRIT}
+        return self.k, self.v
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear({64 * heads}, 3 * {64 * heads})
+    def forward(self, x, cache):
+        q, k, v = self.qkv(x).view({batch}, 3, {heads}, 1, 64).unbind(1)
+        k, v = cache.append(k, v)
+        return F.scaled_dot_product_attention(q, k, v).reshape({batch}, -1)
+@torch.no_grad()
+def write(blocks, caches):
+    x = torch.randn({batch}, {64 * heads}, device="cuda")
+    for token in range(1000):
+        {ROUND}
+        for block, cache in zip(blocks, caches):
+            x = x + block(x, cache)
+write(nn.ModuleList(Block() for _ in range({layers})).cuda(), [Cache() for _ in range({layers})])
+"""
+    fixes = {"limit": [("self.k = torch.cat([self.k, k], dim=2)", "self.k = torch.cat([self.k[:, :, -8:], k], dim=2)"),
+                       ("self.v = torch.cat([self.v, v], dim=2)", "self.v = torch.cat([self.v[:, :, -8:], v], dim=2)")]}
+    never = frozenset(["expandable", "no_grad", "detach"])
+    return Program(source, frozenset(["lengthened"]), keepers=("k", "v"), fixes=fixes, never=never, rounds=count)

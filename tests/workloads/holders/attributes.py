@@ -258,3 +258,17 @@ def context_variables(check):
     holder.reset(token)
     del token
     check.freed(1)
+
+
+@case
+def what_hangs_on_a_parameter_is_not_its_modules(check):
+    """Such as what a hook keeps."""
+    global holder
+    weight = Thing(hook=Thing(kept=tensor(2)))
+    holder = Thing(_parameters={"w": weight, "own": tensor()}, _modules={}, _buffers={})
+    del weight
+    check.find()
+    check.kept("holder", "global", kind="parameters", frees=-1)
+    check.kept("holder.w.hook.kept", "global", size=2)
+    holder = None
+    check.freed(3)

@@ -42,6 +42,9 @@ pub(super) fn total(replay: &Replay, follow: &Follow) -> (Option<u64>, bool) {
     }
 }
 
+/// After so many steps, each forward of the training has had a backward.
+const TRAINED: u64 = 2;
+
 pub(super) fn request(replay: &Replay, follow: &Follow, path: &Path) -> Request {
     let failure = &follow.failure;
     let event = &failure.event;
@@ -74,6 +77,10 @@ pub(super) fn request(replay: &Replay, follow: &Follow, path: &Path) -> Request 
         has_no_size: event.level == Level::PHYSICAL && event.bytes == 0,
         is_workspace: event.flags.contains(EventFlags::WORKSPACE),
         in_forward: path.in_forward(),
+        is_without_backward: path.in_forward()
+            && !path.is_backward
+            && failure.span_context.steps >= TRAINED
+            && !follow.rounds.backwards().any(|of| of.site() == path.site()),
         in_backward: replay.names.backwards.contains_key(&stacks.py)
             || stacks.purpose.phase() == ThreadPhase::Backward,
         largest_before: before.0,

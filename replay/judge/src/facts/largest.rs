@@ -55,6 +55,7 @@ pub(super) fn largest(
             bytes: of.block.bytes,
             seq: of.block.seq,
             running: running(of),
+            is_of_round: began.is_none_or(|began| of.block.seq >= began),
             part: parts.iter().position(is_of)?,
             stack: replay.stacks(of.block.key).py,
         })

@@ -13,7 +13,7 @@ use crate::kept::Kept;
 use crate::verdict::{Certainty, Kind, Verdict};
 
 /// The least percentage of live bytes that one object keeps, to be a cause without rounds.
-const MUCH: u64 = 40;
+pub(super) const MUCH: u64 = 40;
 
 /// Memory that only an exception or a reference cycle keeps.
 pub(super) fn leftover(facts: &Facts) -> Option<Verdict> {
@@ -122,7 +122,7 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
 }
 
 /// What some holders keep.
-fn held(facts: &Facts, holders: Vec<usize>) -> Verdict {
+pub(super) fn held(facts: &Facts, holders: Vec<usize>) -> Verdict {
     let each = holders.iter().filter_map(|at| facts.all_holders().get(*at));
     let figure = each.map(Holder::figure).sum();
     Verdict {
@@ -147,18 +147,53 @@ pub(super) fn lengthened(facts: &Facts) -> Option<Verdict> {
         let holder = holders.and_then(|all| all.all.get(*all.of(&of.blocks).first()?));
         of.is_computed || holder.is_some_and(|of| of.kind == HolderKind::Graph)
     };
-    let kept = facts.longer.iter().filter(|of| !is_of_graph(of));
-    let kept = kept.max_by_key(|of| of.figure.bytes)?;
+    let all = facts.longer.iter().filter(|of| !is_of_graph(of));
+    let kept = all.clone().max_by_key(|of| of.figure.bytes)?;
+    // Two rises may be chance, and the request is more than all that is live.
+    let is_its = kept.owner == facts.request.owner.clone().whole();
+    if kept.rises < WITH && facts.request.bytes > facts.live && !is_its {
+        return None;
+    }
+    // Lines that grow together, such as those of keys and values.
+    let others = all.filter(|of| of.owner != kept.owner && of.rise == kept.rise);
+    let others: Vec<&Longer> = others
+        .filter(|of| kept.rises.min(of.rises) >= WITH)
+        .collect();
     let computed = facts.longer.iter().filter(is_of_graph);
     let computed = computed.filter(|of| kept.rises.min(of.rises) >= WITH);
-    let figure: Figure = computed.map(|of| of.figure).chain([kept.figure]).sum();
+    let also = others.iter().map(|of| of.figure);
+    let figure: Figure = computed
+        .map(|of| of.figure)
+        .chain(also)
+        .chain([kept.figure])
+        .sum();
     let each = kept.figure.bytes.checked_div(kept.figure.blocks);
     let rose = kept.rise.0.midpoint(kept.rise.1).saturating_mul(kept.rises);
     let counts = notable(figure.bytes, facts.live, NOTABLE) && notable(rose, each?, NOTABLE);
     counts.then(|| Verdict {
-        holders: of_program(kept),
+        holders: others.iter().fold(of_program(kept), |mut all, of| {
+            all.extend(of_program(of));
+            all
+        }),
         ..of_line(Kind::Lengthened, figure, &kept.owner)
     })
+}
+
+/// How many rises in a row show that what a forward computes grows.
+const COMPUTED: u64 = 8;
+
+/// Lines whose tensors a forward computes, and which become larger in each round: what they are computed from grows.
+pub(super) fn computed_longer(facts: &Facts) -> Option<Verdict> {
+    let all = facts
+        .longer
+        .iter()
+        .filter(|of| of.is_computed && of.rises >= COMPUTED);
+    let figure: Figure = all.clone().map(|of| of.figure).sum();
+    let most = all.max_by_key(|of| of.figure.bytes)?;
+    let each = most.figure.bytes.checked_div(most.figure.blocks)?;
+    let rose = most.rise.0.midpoint(most.rise.1).saturating_mul(most.rises);
+    let counts = notable(figure.bytes, facts.live, MUCH) && notable(rose, each, MUCH);
+    counts.then(|| of_line(Kind::Lengthened, figure, &most.owner))
 }
 
 /// One object keeps a large part: a list, a dictionary, or while a forward runs the graph of one that has ended. Parameters
@@ -166,7 +201,8 @@ pub(super) fn lengthened(facts: &Facts) -> Option<Verdict> {
 pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
     let counts = |holder: &Holder| {
         let of_ended_forward = || {
-            let can = facts.request.in_forward || !holder.is_variable();
+            let can = !holder.is_variable()
+                || facts.request.in_forward && is_of_earlier_round(facts, holder);
             let is_used = facts.request.in_backward || holder.is_in_forward();
             can && !is_used && !is_of_running(facts, holder)
         };
@@ -197,7 +233,10 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
     });
     // All that is below one variable, in nested dictionaries.
     let mut variables: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
-    let is_object = |of: &Holder| of.kind == HolderKind::Object && of.is_own && !of.is_of_calls();
+    let is_object = |of: &Holder| {
+        let is_own = of.kind == HolderKind::Object && of.is_own;
+        is_own && !of.is_of_calls() && !of.is_of_optimizer()
+    };
     for (at, of) in all().filter(|(_, of)| is_object(of)) {
         if let Some(name) = of.variable() {
             variables.entry((name, &of.place)).or_default().push(at);
@@ -232,6 +271,24 @@ fn is_of_running(facts: &Facts, holder: &Holder) -> bool {
         }
     }
     notable(activations, all, 80)
+}
+
+/// Whether an object has blocks of a round before the one that runs.
+fn is_of_earlier_round(facts: &Facts, holder: &Holder) -> bool {
+    facts.holders.as_ref().is_some_and(|of| {
+        let mut earlier = facts.largest.iter().filter(|large| !large.is_of_round);
+        earlier.any(|large| {
+            of.blocks.get(&large.address).and_then(|at| of.all.get(*at)) == Some(holder)
+        })
+    })
+}
+
+/// How many blocks of one line may be what one operator works with.
+const OF_ONE_CALL: u64 = 3;
+
+/// Whether a few blocks of one line may be those of one operator, which no object has.
+pub(super) fn is_of_one_call(facts: &Facts, kept: &Kept) -> bool {
+    kept.is_line && kept.figure.blocks <= OF_ONE_CALL && is_without_object(facts, kept)
 }
 
 /// Whether no Python object has what earlier rounds hold.
@@ -277,6 +334,13 @@ pub(super) fn is_in_container(facts: &Facts, kept: &Kept) -> bool {
         let can = matches!(of.kind, HolderKind::Object | HolderKind::Graph);
         can && of.is_own && !of.is_variable() && !of.is_in_forward()
     })
+}
+
+/// Whether a variable outside of the forward that runs has what the round before made.
+pub(super) fn is_in_variable(facts: &Facts, kept: &Kept) -> bool {
+    let is_object = |of: &Holder| of.kind == HolderKind::Object && of.is_own && of.is_variable();
+    facts.request.in_forward
+        && first(facts, kept).is_some_and(|of| is_object(of) && !of.is_in_forward())
 }
 
 /// Whether what earlier rounds hold is in a list that a running call builds, or are variables of calls that run at the same

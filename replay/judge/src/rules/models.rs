@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gpumem_replay::{Category, Figure};
 
-use super::held::proven;
+use super::held::{MUCH, held, proven};
 use super::{NOTABLE, notable, of_line};
 use crate::facts::{Facts, Large};
 use crate::holders::{Holder, HolderKind};
@@ -35,8 +35,27 @@ pub(super) fn models_in(facts: &Facts) -> Vec<Vec<usize>> {
     models.into_iter().map(holders).collect()
 }
 
+/// The state of earlier optimizers: a container has several, and not their models.
+pub(super) fn earlier_optimizers(facts: &Facts) -> Option<Verdict> {
+    let all = facts.all_holders();
+    let is_model = |of: &Holder| {
+        let mut others = all
+            .iter()
+            .filter(|other| other.kind == HolderKind::Parameters);
+        others.any(|other| (other.name(), &other.place) == (of.name(), &of.place))
+    };
+    let is_one = |of: &Holder| of.is_own && of.is_of_optimizers() && !is_model(of);
+    let holders = (0..all.len())
+        .filter(|at| is_one(&all[*at]))
+        .collect::<Vec<_>>();
+    let verdict = (!holders.is_empty()).then(|| held(facts, holders))?;
+    notable(verdict.bytes, facts.live, MUCH).then_some(verdict)
+}
+
 /// The least number of events between two models: more than between the tensors of one.
 const BETWEEN: u64 = 32;
+/// How many tensors of the same sizes show that one model is like another.
+const SIZES: usize = 4;
 
 /// A model is made again, while a variable or an attribute still has the one before.
 pub(super) fn earlier_model(facts: &Facts) -> Option<Verdict> {
@@ -50,21 +69,26 @@ pub(super) fn earlier_model(facts: &Facts) -> Option<Verdict> {
     let is_alone = holders.all.iter().filter(is_model).count() == 1;
     let is_before = |at: usize| {
         let own = || facts.largest.iter().filter(of(at));
+        let newest = own().map(|large| large.seq).max();
         let rest = facts.largest.iter().filter(|large| !of(at)(large));
         let rest = rest
             .filter(is_parameter)
-            .map(|large| (large.seq, large.stack));
+            .filter(|large| Some(large.seq) > newest);
+        let sizes: Vec<u64> = rest.clone().map(|large| large.bytes).collect();
+        let rest = rest.map(|large| (large.seq, large.stack));
         let request = (facts.request.seq, facts.request.stacks.py);
         let rest: Vec<_> = rest.chain([request]).collect();
         let next = rest.iter().map(|(seq, _)| *seq).min();
-        let newest = own().map(|large| large.seq).max();
         let apart = next
             .zip(newest)
             .map(|(next, of)| next.0.saturating_sub(of.0));
         let is_made_again = |large: &Large| rest.iter().any(|(_, of)| *of == large.stack);
         // No variable has the parts of the next one yet.
         let is_apart = apart > Some(BETWEEN) || is_alone && rest.len() > 1;
-        own().any(is_made_again) && is_apart
+        // Or one of the same sizes is made elsewhere.
+        let is_of_own_size = |bytes: &u64| own().any(|large| large.bytes == *bytes);
+        let is_same = sizes.len() >= SIZES && sizes.iter().all(is_of_own_size);
+        (own().any(is_made_again) || is_same) && is_apart
     };
     let counts = |(at, holder): &(usize, &Holder)| {
         let is_one = holder.is_own && !holder.has_range();

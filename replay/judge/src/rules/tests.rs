@@ -29,6 +29,7 @@ fn facts() -> Facts {
             is_workspace: false,
             in_forward: false,
             in_backward: false,
+            is_without_backward: false,
             largest_before: None,
             allocations_before: 0,
         },
@@ -336,6 +337,7 @@ fn other_processes_count_although_pieces_would_add_up() {
 mod advice;
 mod held;
 mod keepers;
+mod requests;
 
 #[test]
 fn the_line_with_most_memory_is_named_with_its_largest_caller() {

@@ -3,6 +3,7 @@
 use gpumem_capture::Level;
 
 use super::{NOTABLE, notable, verdict};
+use crate::cache::Cache;
 use crate::facts::Facts;
 use crate::verdict::{Certainty, Kind, Verdict};
 
@@ -12,7 +13,14 @@ pub(super) fn unusable(facts: &Facts) -> Option<Verdict> {
     let (free, need) = (facts.card.free()?, facts.needed());
     let cached = facts.reserved.saturating_sub(facts.tensors);
     if facts.request.level != Level::TENSOR {
-        let is_notable = notable(cached, facts.reserved, NOTABLE);
+        // Kernel code needs little, and gets none of what is free within segments.
+        let whole = facts.cache.as_ref().map_or(cached, Cache::whole);
+        let free_in_pool = if facts.request.has_no_size {
+            whole
+        } else {
+            cached
+        };
+        let is_notable = notable(free_in_pool, facts.reserved, NOTABLE);
         let would = free.saturating_add(cached) >= need;
         return match is_notable && would {
             true => follows(Kind::Cached, cached),

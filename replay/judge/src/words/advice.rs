@@ -22,7 +22,8 @@ impl Text<'_> {
     fn of_kind(&self) -> Option<String> {
         let line = self.line();
         let text = match self.verdict.kind {
-            Kind::TooLarge => "check the requested size, or use a larger card".to_owned(),
+            Kind::TooLarge if self.facts.request.allocations_before > 0 => self.advice_of_large_request(),
+            Kind::TooLarge => "check the requested size, compute it in parts, or use a larger card".to_owned(),
             Kind::OtherProcesses if self.facts.request.has_no_size => {
                 "end them or use another GPU; nvidia-smi lists them. Each process needs a context: let workers of a DataLoader return CPU tensors".into()
             }
@@ -41,6 +42,10 @@ impl Text<'_> {
             | Kind::EarlierModels => return self.advice_of_rounds(),
             Kind::Lengthened => {
                 let is_request = self.verdict.line.as_ref() == Some(&self.facts.request.owner.clone().whole());
+                let mut longer = self.facts.longer.iter().filter(|of| Some(&of.owner) == self.verdict.line.as_ref());
+                if longer.all(|of| of.is_computed) {
+                    return Some("limit what it is computed from, which grows, or the size of a batch".into());
+                }
                 match (is_request, self.holders().next()) {
                     (true, _) => "limit its length, or keep the pieces on the host; torch.cat needs the old and the new tensor at once".into(),
                     (false, Some(of)) if !of.is_variable() || of.kind == HolderKind::Parameters => "limit its length, or keep parts of it on the host".into(),
@@ -69,6 +74,9 @@ impl Text<'_> {
             Kind::Activations if is_in_checkpoint(self.names, self.facts.request.stacks.py) => {
                 "use a smaller batch, if they grow with it, or checkpoint smaller parts of the model: of each, all tensors are live while it runs".into()
             }
+            Kind::Activations if self.facts.request.is_without_backward => {
+                "evaluating, or a model that is not trained: use torch.no_grad(); training: use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast".into()
+            }
             Kind::Activations => {
                 "use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast".into()
             }
@@ -87,6 +95,8 @@ impl Text<'_> {
             Kind::Largest if self.facts.request.in_forward => format!(
                 "use a smaller batch, if it grows with it, compute it in parts at {line}, or free it earlier"
             ),
+            // What one call works with.
+            Kind::Largest if self.verdict.line.as_ref() == Some(&self.facts.request.owner.clone().whole()) => self.advice_of_large_request(),
             Kind::Largest => format!("allocate less at {line}, or free it earlier"),
             Kind::Host => "pin less (pin_memory=False), or raise ulimit -l".into(),
             Kind::Unknown if self.of_contexts().is_some() => "use a GPU with more memory, or a larger limit".into(),
@@ -143,11 +153,14 @@ impl Text<'_> {
         let line = most.owner.label(self.names);
         let is_retained = kept.was_used && !kept.was_consumed;
         let text = match self.verdict.kind {
+            Kind::KeptGraphs if kept.of > 1 && kept.is_of_second_order && self.holder().is_some_and(Holder::is_state) => {
+                "if backward(create_graph=True) makes them, set .grad to None in each round, or use torch.autograd.grad(…, create_graph=True); .detach() what a round passes to the next one".into()
+            }
             // A variable has one value: its graph goes through the rounds.
             Kind::KeptGraphs if kept.of > 1 && self.holder().is_some_and(Holder::is_variable) => {
                 "one graph goes through the rounds: .detach() what a round passes to the next one, such as a state, or .item() it, such as a sum".into()
             }
-            Kind::KeptGraphs if 2 * kept.with_backward <= kept.of && self.holder().is_some() => {
+            Kind::KeptGraphs if 2 * kept.with_backward <= kept.of && self.holder().is_some_and(|of| !of.is_state()) => {
                 let name = self.holder_name();
                 format!("drop the tensors in {name} after the backward that uses them, or let a graph span fewer rounds")
             }
@@ -159,6 +172,10 @@ impl Text<'_> {
             Kind::KeptGraphs if self.holder().is_some() => {
                 let name = self.holder_name();
                 format!("store .item() or .detach() of the tensor in {name}, not the tensor with its graph")
+            }
+            // A model's own line computes it.
+            Kind::KeptGraphs if most.in_forward => {
+                "where a result of a round is kept, such as a loss, store .item() or .detach() of it, not the tensor with its graph".into()
             }
             Kind::KeptGraphs => {
                 format!("{line}: store .item() or .detach() of the tensor, not the tensor with its graph")
@@ -175,7 +192,7 @@ impl Text<'_> {
             }
             Kind::EarlierModels if self.grown_module().is_some() => format!(
                 "let each round add less to {}, or move the sub-modules that no forward uses to the host with .cpu()",
-                self.holder_name()
+                self.grown_module().map_or("it", Holder::name)
             ),
             Kind::EarlierModels => {
                 "drop the earlier model and its optimizer before the next one is made, or keep it on the host".into()
@@ -195,6 +212,13 @@ impl Text<'_> {
             ),
             Kind::PreviousRound if self.facts.trains && is_evaluation(kept) => {
                 "evaluating: use torch.no_grad(), or a smaller batch; training: call backward() in each round".into()
+            }
+            Kind::PreviousRound if kept.with_backward == 0 && self.holder().is_some_and(|of| of.kind == HolderKind::Graph) => {
+                "evaluating: use torch.no_grad(); training: use a smaller batch, if it grows with it, or torch.utils.checkpoint".into()
+            }
+            Kind::PreviousRound if self.holder().is_some_and(|of| of.kind == HolderKind::Graph) => {
+                let name = self.holder_name();
+                format!("store .item() or .detach() in {name}, or end a round with del {name}: a tensor with a graph keeps all that its forward made")
             }
             Kind::PreviousRound if self.holder().is_some() => {
                 let name = self.holder_name();
@@ -277,7 +301,13 @@ impl Text<'_> {
             Some((a, b)) => format!(
                 "check the shapes of {a} and {b}: (N, 1) and (N,) broadcast to (N, N), which .squeeze() or .unsqueeze() of one of them prevents"
             ),
-            None => "limit the size of a batch, or compute it in parts".into(),
+            None if self.facts.request.in_forward => {
+                "limit the size of a batch, or its longest sequence, or compute it in parts".into()
+            }
+            None => {
+                "request less at once: compute it in parts, or use a smaller data type or batch"
+                    .into()
+            }
         }
     }
 

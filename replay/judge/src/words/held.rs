@@ -245,7 +245,7 @@ impl Text<'_> {
             Kind::Exception => {
                 let exception = holder.text.split(" → ").next().unwrap_or("e");
                 let call = match exception.contains('…') {
-                    true => format!("traceback.clear_frames(e.__traceback__) for each e in {}", holder.name()),
+                    true => format!("traceback.clear_frames(e.__traceback__) for each exception e in {}", holder.name()),
                     false => format!("traceback.clear_frames({exception}.__traceback__)"),
                 };
                 format!("keep a text of the exception instead of the exception, or call {call}")

@@ -1,8 +1,8 @@
 //! What earlier rounds hold, in words.
 
-use gpumem_replay::Category;
 use gpumem_replay::attribution::Owner;
 use gpumem_replay::units::{bytes, count, many};
+use gpumem_replay::{Category, Figure};
 
 use super::Text;
 use crate::facts::Longer;
@@ -46,6 +46,7 @@ impl Text<'_> {
         let each = match self.verdict.kind {
             Kind::EarlierModels => parts_of_models(kept),
             Kind::PreviousRound => String::new(),
+            _ if kept.is_line => String::new(),
             _ => format!(", {} a round", bytes(kept.figure.bytes / kept.of.max(1))),
         };
         format!("{what} {of} {is}: {sum}{each}, {from}{by}")
@@ -53,14 +54,24 @@ impl Text<'_> {
 
     /// What becomes larger each time.
     pub(super) fn lengthened(&self) -> String {
+        let all = self.facts.longer.iter();
         let line_of = |of: &&Longer| Some(&of.owner) == self.verdict.line.as_ref();
-        let longer = self.facts.longer.iter().filter(line_of);
-        let Some(longer) = longer.min_by_key(|of| of.is_computed) else {
+        let Some(longer) = all.clone().filter(line_of).min_by_key(|of| of.is_computed) else {
             return String::new();
         };
-        let own = longer.figure;
+        // Lines that grow together with it.
+        let is_same = |of: &&Longer| (of.is_computed, of.rise) == (longer.is_computed, longer.rise);
+        let others = all.filter(|of| of.owner != longer.owner).filter(is_same);
+        let others: Vec<&Longer> = others.collect();
+        let lines = || [longer].into_iter().chain(others.iter().copied());
+        let own: Figure = lines().map(|of| of.figure).sum();
+        let lines: Vec<String> = lines().map(|of| of.owner.label(self.names)).collect();
+        let verb = match lines.len() {
+            1 => "allocates",
+            _ => "allocate",
+        };
         let share = format!("({})", self.share());
-        let (share, computed) = match own.bytes < self.verdict.bytes {
+        let (share, computed) = match own.bytes < self.verdict.bytes && !longer.is_computed {
             false => (format!(" {share}"), String::new()),
             true => (
                 String::new(),
@@ -68,8 +79,8 @@ impl Text<'_> {
             ),
         };
         format!(
-            "what {} allocates becomes larger each time: {}{share} in {} now, at least {} more in each of the last {}{computed}{}",
-            self.line(),
+            "what {} {verb} becomes larger each time: {}{share} in {} now, at least {} more in each of the last {}{computed}{}",
+            lines.join(" and "),
             bytes(own.bytes),
             many(own.blocks, "block", "blocks"),
             bytes(longer.rise.0),
@@ -116,12 +127,16 @@ impl Text<'_> {
     /// The one module that has what is live of all rounds' models.
     pub(super) fn grown_module(&self) -> Option<&Holder> {
         let is_of_rounds = self.verdict.kind == Kind::EarlierModels && self.kept()?.of > 1;
-        let module = self.holder().filter(|_| is_of_rounds)?;
+        let is_module = |of: &&Holder| of.kind == HolderKind::Parameters;
+        let module = self.holders().find(is_module).filter(|_| is_of_rounds)?;
         let is_it = |of: &Holder| {
             let is_module = matches!(of.kind, HolderKind::Parameters | HolderKind::Gradients);
             is_module && (&of.text, &of.place) == (&module.text, &module.place)
         };
-        (!module.text.contains('[') && self.holders().all(is_it)).then_some(module)
+        // One optimizer has its state.
+        let is_state = |of: &Holder| of.is_of_optimizer() && !of.is_of_optimizers();
+        let is_module = is_it(module) && !module.text.contains('[');
+        (is_module && self.holders().all(|of| is_it(of) || is_state(of))).then_some(module)
     }
 
     fn shared(&self) -> String {

@@ -89,6 +89,7 @@ fn the_largest_line_names_who_keeps_it() {
         part: 0,
         stack: gpumem_capture::StackId::NONE,
         running: crate::facts::Running::No,
+        is_of_round: false,
     };
     of.largest = [1, 2, 3].map(block).into();
     (of.card.mine, of.request.in_forward) = (16 * GIB - GIB / 2, true);

@@ -64,8 +64,11 @@ fn a_walk_proves_who_keeps_earlier_rounds() {
     assert_eq!(judged(&of), (Kind::KeptGraphs, Certainty::Proven, Some(0)));
     of.kept[0].with_backward = 0;
     assert_eq!(judged(&of).0, Kind::NoBackward);
-    let of = with(vec![preds(), preds()], Vec::new());
-    assert_eq!(judged(&of), (Kind::Held, Certainty::Proven, Some(1)));
+    let parts = ["m.preds['a'][0…2]", "m.preds['b'][0…2]"];
+    let parts = parts.map(|text| holder(HolderKind::Object, text, MAIN, 4 * GIB));
+    let of = with(parts.to_vec(), Vec::new());
+    assert_eq!(judged(&of), (Kind::Held, Certainty::Proven, Some(0)));
+    assert_eq!(judge(&of).bytes, 8 * GIB, "it has both");
 }
 
 #[test]
@@ -321,7 +324,7 @@ fn an_outer_product_of_two_variables_is_one() {
         words::advice(&Names::default(), &of, &verdict).unwrap()
     };
     assert!(advice(16_384 * 16_384 * 4).starts_with("check the shapes of pred and y"));
-    assert!(advice(16_384 * 16_000 * 4).starts_with("limit the size"));
+    assert!(advice(16_384 * 16_000 * 4).starts_with("request less at once"));
 }
 
 #[test]

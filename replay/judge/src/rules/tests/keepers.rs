@@ -10,7 +10,7 @@ use crate::holders::{Holder, HolderKind};
 use crate::words;
 
 /// What is true, and the advice.
-fn texts(of: &Facts) -> (String, String) {
+pub(super) fn texts(of: &Facts) -> (String, String) {
     let (names, verdict) = (Names::default(), judge(of));
     let advice = words::advice(&names, of, &verdict);
     (
@@ -136,6 +136,7 @@ fn what_the_graph_of_a_running_forward_needs_is_kept_by_no_container() {
             part: 0,
             stack: StackId::NONE,
             running: Running::Yes,
+            is_of_round: false,
         };
         of.largest = [1, 2, 3].map(large).into();
         assert_eq!(judged(&of).0, Kind::Activations, "{text}");
@@ -180,6 +181,7 @@ fn a_model_is_made_while_the_one_before_is_live() {
                 part: 0,
                 stack: StackId(stack),
                 running: Running::No,
+                is_of_round: false,
             })
             .into();
         of
