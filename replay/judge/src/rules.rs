@@ -5,7 +5,7 @@ mod held;
 mod models;
 mod unusable;
 
-pub(crate) use held::is_without_object;
+pub(crate) use held::{is_without_object, together};
 use unusable::unusable;
 
 use gpumem_capture::Level;

@@ -16,7 +16,8 @@ from planted import CASES, Check, Memory, Probe
 MODULES = (attributes, containers, exceptions, frames, functions, others)
 
 
-def main(path, *names):
+def main(arguments):
+    path, *names = arguments[1:]
     probe = Probe(path)
     count = failed = 0
     for function in CASES:
@@ -39,4 +40,6 @@ def main(path, *names):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    # No list is made for the call: a frame keeps the address of one in a place that it no longer uses, and the next
+    # list may have that address.
+    main(sys.argv)

@@ -143,22 +143,15 @@ pub(super) fn lengthened(facts: &Facts) -> Option<Verdict> {
         all.retain(|at| holder(at).is_some_and(|of| of.is_own));
         all
     };
-    let is_of_graph = |of: &&Longer| {
-        let holder = holders.and_then(|all| all.all.get(*all.of(&of.blocks).first()?));
-        of.is_computed || holder.is_some_and(|of| of.kind == HolderKind::Graph)
-    };
-    let all = facts.longer.iter().filter(|of| !is_of_graph(of));
-    let kept = all.clone().max_by_key(|of| of.figure.bytes)?;
+    let is_of_graph = |of: &&Longer| is_of_graph(facts, of);
+    let kept = facts.longer.iter().filter(|of| !is_of_graph(of));
+    let kept = kept.max_by_key(|of| of.figure.bytes)?;
     // Two rises may be chance, and the request is more than all that is live.
     let is_its = kept.owner == facts.request.owner.clone().whole();
     if kept.rises < WITH && facts.request.bytes > facts.live && !is_its {
         return None;
     }
-    // Lines that grow together, such as those of keys and values.
-    let others = all.filter(|of| of.owner != kept.owner && of.rise == kept.rise);
-    let others: Vec<&Longer> = others
-        .filter(|of| kept.rises.min(of.rises) >= WITH)
-        .collect();
+    let others = together(facts, kept);
     let computed = facts.longer.iter().filter(is_of_graph);
     let computed = computed.filter(|of| kept.rises.min(of.rises) >= WITH);
     let also = others.iter().map(|of| of.figure);
@@ -177,6 +170,23 @@ pub(super) fn lengthened(facts: &Facts) -> Option<Verdict> {
         }),
         ..of_line(Kind::Lengthened, figure, &kept.owner)
     })
+}
+
+/// Whether a forward computes what a line allocates, or a graph keeps it.
+fn is_of_graph(facts: &Facts, of: &Longer) -> bool {
+    let holders = facts.holders.as_ref();
+    let holder = holders.and_then(|all| all.all.get(*all.of(&of.blocks).first()?));
+    of.is_computed || holder.is_some_and(|of| of.kind == HolderKind::Graph)
+}
+
+/// Other lines that grow with one, such as those of keys and values.
+pub(crate) fn together<'a>(facts: &'a Facts, one: &Longer) -> Vec<&'a Longer> {
+    let is_like = |of: &&Longer| {
+        let is_same = (of.is_computed, of.rise) == (one.is_computed, one.rise);
+        let may = one.is_computed || !is_of_graph(facts, of);
+        is_same && may && of.owner != one.owner && one.rises.min(of.rises) >= WITH
+    };
+    facts.longer.iter().filter(is_like).collect()
 }
 
 /// How many rises in a row show that what a forward computes grows.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpumem_replay::{Category, Figure};
 
 use super::held::{MUCH, held, proven};
-use super::{NOTABLE, notable, of_line};
+use super::{LEFT, NOTABLE, notable, of_line};
 use crate::facts::{Facts, Large};
 use crate::holders::{Holder, HolderKind};
 use crate::verdict::{Certainty, Kind, Verdict};
@@ -90,12 +90,14 @@ pub(super) fn earlier_model(facts: &Facts) -> Option<Verdict> {
         let is_same = sizes.len() >= SIZES && sizes.iter().all(is_of_own_size);
         (own().any(is_made_again) || is_same) && is_apart
     };
+    // Without it, the request would have fitted.
+    let is_enough = |bytes: u64| {
+        let would_do = bytes >= super::missing(facts) && notable(bytes, facts.live, LEFT);
+        would_do || notable(bytes, facts.live, NOTABLE)
+    };
     let counts = |(at, holder): &(usize, &Holder)| {
         let is_one = holder.is_own && !holder.has_range();
-        is_one
-            && holder.kind == HolderKind::Parameters
-            && notable(holder.bytes, facts.live, NOTABLE)
-            && is_before(*at)
+        is_one && holder.kind == HolderKind::Parameters && is_enough(holder.bytes) && is_before(*at)
     };
     let may = !facts.request.in_forward && !facts.request.in_backward;
     let mut all = holders.all.iter().enumerate().filter(counts);

@@ -56,22 +56,26 @@ impl Text<'_> {
     pub(super) fn lengthened(&self) -> String {
         let all = self.facts.longer.iter();
         let line_of = |of: &&Longer| Some(&of.owner) == self.verdict.line.as_ref();
-        let Some(longer) = all.clone().filter(line_of).min_by_key(|of| of.is_computed) else {
+        let Some(longer) = all.filter(line_of).min_by_key(|of| of.is_computed) else {
             return String::new();
         };
-        // Lines that grow together with it.
-        let is_same = |of: &&Longer| (of.is_computed, of.rise) == (longer.is_computed, longer.rise);
-        let others = all.filter(|of| of.owner != longer.owner).filter(is_same);
-        let others: Vec<&Longer> = others.collect();
+        let others = crate::rules::together(self.facts, longer);
         let lines = || [longer].into_iter().chain(others.iter().copied());
-        let own: Figure = lines().map(|of| of.figure).sum();
-        let lines: Vec<String> = lines().map(|of| of.owner.label(self.names)).collect();
-        let verb = match lines.len() {
-            1 => "allocates",
-            _ => "allocate",
+        let own: Figure = match longer.is_computed {
+            false => lines().map(|of| of.figure).sum(),
+            true => Figure {
+                bytes: self.verdict.bytes,
+                blocks: self.verdict.blocks,
+            },
+        };
+        let labels = lines().map(|of| of.owner.label(self.names));
+        let (labels, verb) = match others.len() {
+            0 => (self.line(), "allocates"),
+            1 => (labels.collect::<Vec<_>>().join(" and "), "allocate"),
+            _ => (self.listed(labels), "allocate"),
         };
         let share = format!("({})", self.share());
-        let (share, computed) = match own.bytes < self.verdict.bytes && !longer.is_computed {
+        let (share, computed) = match own.bytes < self.verdict.bytes {
             false => (format!(" {share}"), String::new()),
             true => (
                 String::new(),
@@ -79,8 +83,7 @@ impl Text<'_> {
             ),
         };
         format!(
-            "what {} {verb} becomes larger each time: {}{share} in {} now, at least {} more in each of the last {}{computed}{}",
-            lines.join(" and "),
+            "what {labels} {verb} becomes larger each time: {}{share} in {} now, at least {} more in each of the last {}{computed}{}",
             bytes(own.bytes),
             many(own.blocks, "block", "blocks"),
             bytes(longer.rise.0),
