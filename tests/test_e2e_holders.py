@@ -169,3 +169,18 @@ def test_they_are_printed_or_not_as_the_options_require(run, recorded, tmp_path,
     done = run("containers", **env)
     assert printed(done.stderr) == []
     assert len(recorded(tmp_path / "report.bin")) == (0 if "GPUMEM_HOLDERS" in env else 1)
+
+
+def test_states_of_earlier_optimizers_need_no_smaller_one(python_env, simulate, tmp_path, analyze_json):
+    """What keeps them is the cause, and no hint contradicts it."""
+    program = tmp_path / "stages.py"
+    program.write_text(
+        "import torch\nnet = torch.nn.Linear(2048, 2048).cuda()\nplan = []\n"
+        "for stage in range(100):\n    opt = torch.optim.Adam(net.parameters())\n"
+        "    plan.append(torch.optim.lr_scheduler.StepLR(opt, 10))\n"
+        "    net(torch.randn(8, 2048, device='cuda')).square().mean().backward()\n    opt.step()\n"
+    )
+    done = simulate([python_env("torch215"), program], memory="1GiB", preload=True, cwd=tmp_path, check=False)
+    assert "drop the earlier optimizers, or what keeps them in plan" in done.stderr, harness.described(done)
+    kinds = [hint["kind"] for hint in analyze_json("hints", tmp_path / "report.bin")]
+    assert kinds[0] == "out_of_memory" and "optimizer_state" not in kinds

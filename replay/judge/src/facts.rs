@@ -50,8 +50,8 @@ pub struct Request {
     pub in_forward: bool,
     /// Whether a backward made it.
     pub in_backward: bool,
-    /// Whether it is in a forward through which no backward ran, in a program with other backwards: an evaluation, or a
-    /// part of the model that is not trained.
+    /// Whether it is in a forward through which no backward ran, although steps of a training have ended: an evaluation,
+    /// or a part of the model that is not trained.
     pub is_without_backward: bool,
     /// The largest block that the same stack got before; `None` if it got none.
     pub largest_before: Option<u64>,

@@ -16,7 +16,7 @@ use gpumem_judge::Replays;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::cause::{Cause, ReplaysOfRun};
+use super::cause::{Cause, CauseKind, ReplaysOfRun};
 use super::ledger::{Kind, Ledger};
 use crate::account::{many, place};
 use crate::replay::Replay;
@@ -64,6 +64,12 @@ impl Hints {
         if session.replay.main_failure().is_some() {
             // The cause of the failure says what rounds keep.
             hints.retain(|hint| !matches!(hint.kind, HintKind::KeptGraphs | HintKind::Growing));
+            // The state of optimizers that are no longer used needs no smaller optimizer.
+            let is_kept =
+                |of: &Cause| matches!(of.kind, CauseKind::Held | CauseKind::EarlierModels);
+            if cause.is_some_and(is_kept) {
+                hints.retain(|hint| hint.kind != HintKind::OptimizerState);
+            }
         }
         hints.sort_by(|a, b| (b.bytes, a.kind, a.device).cmp(&(a.bytes, b.kind, b.device)));
         let hints = cause.map(failed).into_iter().chain(hints).collect();
