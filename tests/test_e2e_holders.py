@@ -184,3 +184,21 @@ def test_states_of_earlier_optimizers_need_no_smaller_one(python_env, simulate, 
     assert "drop the earlier optimizers, or what keeps them in plan" in done.stderr, harness.described(done)
     kinds = [hint["kind"] for hint in analyze_json("hints", tmp_path / "report.bin")]
     assert kinds[0] == "out_of_memory" and "optimizer_state" not in kinds
+
+
+def test_the_graphs_of_gradients_and_of_two_lists_have_names(python_env, simulate, tmp_path):
+    """What `backward(create_graph=True)` adds up; and two lists of which each keeps the graph of both."""
+    program = tmp_path / "graphs.py"
+    program.write_text(
+        "import torch\nnet = torch.nn.Linear(256, 256).cuda()\nother = torch.nn.Linear(256, 256).cuda()\nfirst, second = [], []\n"
+        "for step in range(1000):\n"
+        "    net(torch.randn(4096, 256, device='cuda')).tanh().square().mean().backward(create_graph=True)\n"
+        "    out = other(torch.randn(8192, 256, device='cuda')).tanh()\n"
+        "    first.append(out.mean())\n    second.append(out.square().mean())\n    del out\n"
+    )
+    done = simulate([python_env("torch215"), program], memory="1GiB", preload=True, cwd=tmp_path, check=False)
+    [lines] = printed(done.stderr)
+    of_lists = [label for label in lines if label.startswith(("graph of first[0…", "graph of second[0…"))]
+    assert "graph of gradients of net, global of __main__" in lines and len(of_lists) == 1, lines
+    also = "second" if "first" in of_lists[0] else "first"
+    assert f"; also by {also}, global of __main__" in re.sub(r"\s+", " ", done.stderr), harness.described(done)

@@ -25,7 +25,7 @@ WAYS = {
     "fragmentation": (0, "fragmentation: 528 MiB is free in PyTorch's cache in 48 blocks, the largest 11.0 MiB, and 64.0 MiB "
                       "on the card", "1.44 GiB of 1.50 GiB in use, 1.44 GiB by this process, 64.0 MiB free",
                       "200 MiB (209,715,200 bytes)"),
-    "own_limit": (0, "the framework's own memory limit: 674 MiB is free on the card",
+    "own_limit": (0, "PyTorch's own memory limit (set_per_process_memory_fraction): 350 MiB is reserved, 674 MiB is free on the card",
                   "862 MiB of 1.50 GiB in use, 862 MiB by this process, 674 MiB free", "50.0 MiB (52,428,800 bytes)"),
     "not_memory": (0, "the card is not full: 1.00 GiB is free, but the driver refused the request",
                    "512 MiB of 1.50 GiB in use, 512 MiB by this process, 1.00 GiB free", "300 MiB (314,572,800 bytes)"),

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use gpumem_holders::{Cut, Graph, Holders, Limits, Memory, Tensors, lock, walk};
+use gpumem_holders::{Cut, Graph, Holders, Limits, Memory, Saved, Tensors, lock, walk};
 use gpumem_python_frames::{Finding, finding};
 
 /// An object and its memory.
@@ -54,7 +54,11 @@ impl Tensors for Class<'_> {
         None
     }
 
-    fn saved(&mut self, _: &[Graph]) -> Vec<Vec<Memory>> {
+    fn graph_of_gradient(&mut self, _: usize) -> Option<Graph> {
+        None
+    }
+
+    fn saved(&mut self, _: &[Graph]) -> Vec<Saved> {
         Vec::new()
     }
 }

@@ -33,6 +33,8 @@ pub(crate) enum How {
     Gradient,
     /// The graph that hangs on it keeps it.
     Graph,
+    /// The graph that hangs on its gradient keeps it.
+    GraphOfGradient,
 }
 
 /// Blocks by address. There may be a million of them.

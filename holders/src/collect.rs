@@ -11,7 +11,7 @@ use crate::path::{Path, Paths};
 use crate::result::Kind;
 use crate::roots::What;
 use crate::search::{From, Search};
-use crate::text::{Part, Waiting, is_of_module, text};
+use crate::text::{Part, Waiting, is_of_module, shape, text};
 
 /// The text and the place of values of functions that run and are not the program's.
 const RUNNING: (&str, &str) = ("running calls", "of installed packages");
@@ -28,6 +28,8 @@ pub(crate) struct Group {
     pub(crate) place: String,
     pub(crate) is_own: bool,
     pub(crate) text: String,
+    /// See [`Named`].
+    shape: Option<String>,
     pub(crate) numbers: Vec<(i64, i64)>,
     /// The beginning that all paths have in common.
     pub(crate) common: Vec<Id>,
@@ -43,6 +45,19 @@ impl Group {
         }
         self.blocks.push(block);
         self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// Adds another one.
+    fn join(&mut self, other: Self) {
+        for (mine, other) in self.numbers.iter_mut().zip(other.numbers) {
+            *mine = (mine.0.min(other.0), mine.1.max(other.1));
+        }
+        let same = self.common.iter().zip(&other.common);
+        let same = same.take_while(|(one, other)| one == other).count();
+        self.common.truncate(same);
+        self.calls.extend(other.calls);
+        self.blocks.extend(other.blocks);
+        self.bytes = self.bytes.saturating_add(other.bytes);
     }
 
     /// Where it is: of a function that has several calls, how many.
@@ -101,6 +116,7 @@ pub(crate) fn collect(
         let Named {
             kind,
             text,
+            shape,
             mut numbers,
             place,
             is_own,
@@ -115,6 +131,7 @@ pub(crate) fn collect(
                 place,
                 is_own,
                 text,
+                shape,
                 numbers: numbers.iter().map(|number| (*number, *number)).collect(),
                 common: path.objects.clone(),
                 blocks: Vec::new(),
@@ -146,13 +163,44 @@ pub(crate) fn collect(
             lists.insert((how, list), elements);
         }
     }
-    (groups, true)
+    (merged(groups), true)
+}
+
+/// From this number of keys on, the elements of a dictionary are one group.
+const KEYS: usize = 4;
+
+/// Puts groups together that differ only in the last key.
+fn merged(groups: Vec<Group>) -> Vec<Group> {
+    let mut same: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let key = |of: &Group| Some((of.place.clone(), of.shape.clone()?));
+    for key in groups.iter().filter_map(key) {
+        *same.entry(key).or_default() += 1;
+    }
+    same.retain(|_, count| *count >= KEYS);
+    let mut at: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut out: Vec<Group> = Vec::with_capacity(groups.len());
+    for mut group in groups {
+        let Some(key) = key(&group).filter(|key| same.contains_key(key)) else {
+            out.push(group);
+            continue;
+        };
+        if let Some(first) = at.get(&key).and_then(|at| out.get_mut(*at)) {
+            first.join(group);
+            continue;
+        }
+        at.insert(key, out.len());
+        group.text = group.shape.take().unwrap_or_default();
+        out.push(group);
+    }
+    out
 }
 
 /// What a path is called.
 struct Named {
     kind: Kind,
     text: String,
+    /// The text without its last key, if it has one.
+    shape: Option<String>,
     numbers: Vec<i64>,
     place: String,
     /// Whether that is in the program.
@@ -165,8 +213,8 @@ fn named(paths: &mut Paths<'_>, search: &Search, path: &Path, how: How) -> Named
     let mut kind = match (how, kind_of(search, path)) {
         (How::Own, kind) => kind,
         (How::Gradient, _) => Kind::Gradients,
-        (How::Graph, Kind::Traceback) => Kind::Traceback,
-        (How::Graph, _) => Kind::Graph,
+        (_, Kind::Traceback) => Kind::Traceback,
+        (How::Graph | How::GraphOfGradient, _) => Kind::Graph,
     };
     let root = search.roots.get(path.root);
     let mut is_own = root.is_some_and(|root| root.is_own);
@@ -188,6 +236,7 @@ fn named(paths: &mut Paths<'_>, search: &Search, path: &Path, how: How) -> Named
         return Named {
             kind,
             text: String::from(RUNNING.0),
+            shape: None,
             numbers: Vec::new(),
             place: String::from(RUNNING.1),
             is_own,
@@ -197,7 +246,9 @@ fn named(paths: &mut Paths<'_>, search: &Search, path: &Path, how: How) -> Named
     // A module is one holder of its parameters. A graph hangs on one of them, or on another attribute.
     let is_module = |part: &Part| matches!(part, Part::Name(name) if is_of_module(name));
     let module = parts.iter().position(is_module);
+    let is_of_gradients = how == How::GraphOfGradient;
     match (kind, module) {
+        (Kind::Graph, Some(end)) if is_of_gradients => parts.truncate(end),
         (Kind::Object | Kind::Graph, _) | (_, None) => {}
         (_, Some(end)) => parts.truncate(end),
     }
@@ -208,9 +259,15 @@ fn named(paths: &mut Paths<'_>, search: &Search, path: &Path, how: How) -> Named
         parts.push(Part::Name(String::from("grad")));
     }
     let mut numbers = Vec::new();
+    let mut text = text(&parts, &mut numbers);
+    if kind == Kind::Graph && is_of_gradients {
+        text = format!("gradients of {text}");
+    }
+    let shape = shape(&parts).filter(|_| kind == Kind::Object);
     Named {
         kind,
-        text: text(&parts, &mut numbers),
+        text,
+        shape,
         numbers,
         place: place.unwrap_or_else(|| paths.place(path.root)),
         is_own,

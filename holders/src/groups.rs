@@ -11,7 +11,7 @@ use crate::path::Paths;
 use crate::result::{Holder, Holders, Kind};
 use crate::roots::{Root, What};
 use crate::search::{From, Search, rank};
-use crate::shared;
+use crate::shared::{self, Joined};
 use crate::tensors::{Memory, Tensors};
 use crate::text::with_numbers;
 
@@ -42,22 +42,28 @@ pub(crate) fn group(
             result.cut = Some(Cut::Time);
             break;
         }
-        graphs.extend(tensors.graph(object).map(|graph| (graph, number)));
-        gradients.extend(tensors.gradient(object).map(|of| (of, number)));
+        let graph = tensors.graph(object);
+        graphs.extend(graph.map(|graph| (graph, (number, How::Graph))));
+        if let Some(gradient) = tensors.gradient(object) {
+            gradients.push((gradient, number));
+            let graph = tensors.graph_of_gradient(object);
+            graphs.extend(graph.map(|graph| (graph, (number, How::GraphOfGradient))));
+        }
     }
     // What keeps its graph for longest is named: what a container or an attribute has, before variables, which soon have
-    // another value; and of these the tensor whose graph contains others.
-    graphs.sort_by_key(|(graph, tensor)| {
+    // another value; and of these the tensor whose graph others contain: a state, rather than its loss.
+    graphs.sort_by_key(|(graph, (tensor, how))| {
         let root = search.beginning(*tensor).map(|(root, _)| root);
         let root = root.and_then(|root| search.roots.get(root));
         let rank = root.map_or(usize::MAX, |root| rank(root, kept.frames.all.len()));
         let is_variable = search.is_variable(*tensor);
-        (rank, is_variable, core::cmp::Reverse(graph.order))
+        (rank, is_variable, *how == How::Graph, graph.order)
     });
     let (graphs, heads): (Vec<_>, Vec<_>) = graphs.into_iter().unzip();
     let saved = tensors.saved(&graphs);
     let others = gradients.iter().map(|(memory, _)| memory);
-    let others = others.chain(saved.iter().flatten()).copied().collect();
+    let of_graphs = saved.iter().flat_map(|of| &of.memories);
+    let others = others.chain(of_graphs).copied().collect();
     let mut blocks = Blocks::new(own, others);
     blocks.each(|block, tensors| {
         for (tensor, _) in tensors {
@@ -72,15 +78,16 @@ pub(crate) fn group(
             offer(block, search, tensor, How::Gradient);
         }
     }
-    for (tensor, saved) in heads.into_iter().zip(&saved) {
-        for memory in saved {
+    for ((tensor, how), saved) in heads.iter().zip(&saved) {
+        for memory in &saved.memories {
             if let Some(block) = blocks.at(memory.block)
                 && block.best.is_none()
             {
-                offer(block, search, tensor, How::Graph);
+                offer(block, search, *tensor, *how);
             }
         }
     }
+    let joined = Joined::of(&heads, &saved, search);
     let (mut groups, is_whole) = collect(&mut paths, search, &blocks, limits);
     groups.sort_by(|one, other| (other.bytes, &one.text).cmp(&(one.bytes, &other.text)));
     result.bytes = groups.iter().map(|group| group.bytes).sum();
@@ -99,9 +106,11 @@ pub(crate) fn group(
             false => None,
         };
         let is_shared = frees.is_some_and(|frees| frees < group.bytes / 2);
-        let also = match is_shared && group.is_own && !limits.is_over() {
-            true => shared::other(group, (&mut paths, kept, search), &blocks),
-            false => None,
+        let also = match group.kind {
+            _ if !group.is_own || limits.is_over() => None,
+            Kind::Graph => joined.other(group, &mut paths, search, &blocks),
+            _ if is_shared => shared::other(group, (&mut paths, kept, search), &blocks),
+            _ => None,
         };
         let covers = blocks.of(&group.blocks);
         let covers = covers.map(|block| covered(block, blocks.tensors(block), search));

@@ -57,7 +57,7 @@ use gpumem_python_frames::{Finding, finding};
 pub use crate::limits::{Cut, Limits};
 pub use crate::python::{Called, Lock};
 pub use crate::result::{Holder, Holders, Kind};
-pub use crate::tensors::{Graph, Memory, Tensors};
+pub use crate::tensors::{Graph, Memory, Saved, Tensors};
 
 use crate::frames::{Codes, Frames};
 use crate::heap::Heap;

@@ -67,7 +67,7 @@ pub struct Holder {
     /// The bytes of the blocks that the tensors are, if the tensors are views of larger ones to which no other object refers.
     pub covers: Option<u64>,
     /// Another container that has most of the tensors, and where it is: `second, global of __main__`. Only where `frees` is
-    /// less than half of the bytes.
+    /// less than half of the bytes. Of graphs, one whose tensors have parts of most of them.
     pub also: Option<String>,
 }
 

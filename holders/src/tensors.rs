@@ -29,6 +29,15 @@ pub struct Graph {
     pub order: u64,
 }
 
+/// What a graph keeps for its backward.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// The memory, without that of nodes that belong to graphs before it.
+    pub memories: Vec<Memory>,
+    /// The number of a graph before it, of which it has nodes.
+    pub joins: Option<usize>,
+}
+
 /// What is known of tensors.
 pub trait Tensors {
     /// Whether objects of the class with this name, and of classes that derive from it, are tensors. Classes that C code
@@ -40,8 +49,10 @@ pub trait Tensors {
     fn gradient(&mut self, object: usize) -> Option<Memory>;
     /// The graph that hangs on it.
     fn graph(&mut self, object: usize) -> Option<Graph>;
-    /// The memory that each graph keeps for its backward, without that of nodes that belong to graphs before it.
-    fn saved(&mut self, graphs: &[Graph]) -> Vec<Vec<Memory>>;
+    /// The graph that hangs on its gradient, which `backward(create_graph=True)` makes.
+    fn graph_of_gradient(&mut self, object: usize) -> Option<Graph>;
+    /// What each graph keeps for its backward.
+    fn saved(&mut self, graphs: &[Graph]) -> Vec<Saved>;
 }
 
 /// The objects of a heap that are tensors.

@@ -47,9 +47,20 @@ const REPEATED: usize = 3;
 
 /// The text of parts; a number is a mark, and goes to `numbers`.
 pub(crate) fn text(parts: &[Part], numbers: &mut Vec<i64>) -> String {
+    text_of(&shortened(parts), numbers)
+}
+
+/// The text without the last key: `state['model'][…]`. None: there is no key.
+pub(crate) fn shape(parts: &[Part]) -> Option<String> {
+    let mut parts = shortened(parts);
+    let is_key = |part: &&mut Part| matches!(part, Part::Key(_));
+    *parts.iter_mut().rfind(is_key)? = Part::Element;
+    Some(text_of(&parts, &mut Vec::new()))
+}
+
+fn text_of(parts: &[Part], numbers: &mut Vec<i64>) -> String {
     let (mut text, mut note) = (String::new(), String::new());
-    let parts = shortened(parts);
-    let mut rest = parts.as_slice();
+    let mut rest = parts;
     while let [part, after @ ..] = rest {
         let count = rest.iter().take_while(|other| *other == part).count();
         rest = after;
@@ -238,6 +249,19 @@ mod tests {
         ] {
             assert_eq!(shown(&parts), text);
         }
+    }
+
+    #[test]
+    fn a_shape_has_no_last_key() {
+        let key = |text: &str| Part::Key(text.to_owned());
+        let name = |text: &str| Part::Name(text.to_owned());
+        let module = [name("net"), name("_modules"), key("a"), name("kept")];
+        assert_eq!(shape(&module), None);
+        let parts = [name("state"), key("model"), key("a.weight")];
+        assert_eq!(shape(&parts).as_deref(), Some("state['model'][…]"));
+        let parts = [name("state"), key("seen"), Part::Index(3)];
+        let shape = shape(&parts).unwrap_or_default();
+        assert_eq!(with_numbers(&shape, &[(0, 3)]), "state[…][0…3]");
     }
 
     #[test]

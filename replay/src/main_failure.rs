@@ -1,4 +1,5 @@
-//! Which of a process's failures is shown first: the last one of the program, not one of its exit handlers.
+//! Which of a process's failures is shown first: the last one of the program, not one of its exit handlers; of several
+//! threads the first one.
 
 use gpumem_capture::{Event, EventKind, Level, Seq, StackId};
 
@@ -7,14 +8,18 @@ use crate::failures::OutOfMemory;
 use crate::names::Names;
 use crate::replay::Replay;
 
-/// Names of the oldest function of a Python program's threads: a module's code, `python -m`, and `threading`.
-const PROGRAM: [&str; 3] = ["<module>", "_run_module_as_main", "_bootstrap"];
+/// Names of the oldest function of a Python program: a module's code, and `python -m`.
+const PROGRAM: [&str; 2] = ["<module>", "_run_module_as_main"];
+/// That of threads of `threading`.
+const THREAD: &str = "_bootstrap";
 
 /// What called the code of a stack first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Root {
-    /// The program: a module's code or a thread's function.
+    /// The program: a module's code.
     Program,
+    /// A thread of the program.
+    Thread,
     /// The interpreter, or other native code: a handler of exceptions or of the process's exit, a callback.
     Native,
     /// Not known: no Python, or older frames were cut off.
@@ -36,15 +41,21 @@ impl Root {
         };
         // The name is qualified from Python 3.11 on.
         let name = code.name.rsplit('.').next().unwrap_or_default();
-        match PROGRAM.contains(&name) {
-            true => Self::Program,
-            false => Self::Native,
+        match name {
+            THREAD => Self::Thread,
+            name if PROGRAM.contains(&name) => Self::Program,
+            _ => Self::Native,
         }
+    }
+
+    fn is_programs(self) -> bool {
+        matches!(self, Self::Program | Self::Thread)
     }
 }
 
 impl Replay {
-    /// The failure to show first, with its number: the last exception of the program, else its last failure.
+    /// The failure to show first, with its number: the last exception of the program, else its last failure. If that is one
+    /// of several threads that failed, the first of these: a pool goes on, with what its exceptions keep.
     pub fn main_failure(&self) -> Option<(u64, OutOfMemory)> {
         let all = self.failures.all();
         let is_handlers = self.of_handlers(&all);
@@ -53,7 +64,16 @@ impl Replay {
             pairs.filter(|(_, is)| !**is).map(|(of, _)| of)
         };
         let exception = of_program().rfind(|(_, failure)| failure.is_exception());
-        exception.or(of_program().next_back()).copied()
+        let last = exception.or(of_program().next_back()).copied()?;
+        let is_like = |of: &OutOfMemory| {
+            let root = Root::of(&self.names, of.span_context.stacks.py);
+            root == Root::Thread && of.is_exception() == last.1.is_exception()
+        };
+        let mut of_threads = of_program().filter(|(_, of)| is_like(of));
+        match (is_like(&last.1), of_threads.next()) {
+            (true, Some(first)) if first.1.event.thread != last.1.event.thread => Some(*first),
+            _ => Some(last),
+        }
     }
 
     /// Whether a failure is one of a handler that ran after the failure that ended the program.
@@ -72,7 +92,7 @@ impl Replay {
                 let root = |of: &Event| Root::of(&self.names, of.py_stack);
                 (event.level, event.thread) == (Level::TENSOR, failed.thread)
                     && event.py_stack != StackId::NONE
-                    && (root(event), root(failed)) != (Root::Native, Root::Program)
+                    && !(root(event) == Root::Native && root(failed).is_programs())
             }
             _ => false,
         }
@@ -94,7 +114,7 @@ impl Replay {
                     // A backward's failure is raised in the thread that called it.
                     let same_thread = earlier.event.thread == failure.event.thread
                         || self.names.backwards.contains_key(&py(earlier));
-                    *root == Root::Program
+                    root.is_programs()
                         && same_thread
                         && earlier.span_context.steps == failure.span_context.steps
                 })

@@ -112,7 +112,7 @@ _build_environment() {
   slowly "virtual environment" "$python" -m venv "$folder" &&
     _put_beside "$folder/bin/python" "$beside" &&
     slowly "pip install of $(grep -cv '^ *#' "$(requirements_file "$name")") packages" \
-      "$folder/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check $(environment_options "$name") \
+      "$folder/bin/python" -m pip install --quiet --disable-pip-version-check $(environment_options "$name") \
       --requirement "$(requirements_file "$name")" &&
     environment_stamp "$name" "$folder/bin/python" >"$folder/gpumem-stamp"
 }

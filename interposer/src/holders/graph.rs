@@ -8,9 +8,10 @@
 //! unless the tensor counts fewer references than words of that place point to it.
 //! Another thread may run or free a graph meanwhile: everything is read by the kernel, which reports what is not there.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-use gpumem_holders::Memory;
+use gpumem_holders::{Memory, Saved};
 use gpumem_sys::c_library;
 
 use crate::session::Session;
@@ -99,17 +100,17 @@ struct Found {
 /// Added to the place of a list in a node, for what the list has.
 const IN_LIST: usize = 1 << 16;
 
-/// The blocks that each of these graphs keeps, without what nodes of graphs before it keep. `read` reads the memory of a
-/// tensor at an address where something else may be.
+/// What each of these graphs keeps. `read` reads the memory of a tensor at an address where something else may be.
 pub(super) fn saved(
     session: &Session,
     read: &dyn Fn(usize) -> Option<Memory>,
     graphs: &[usize],
-) -> Vec<Vec<Memory>> {
+) -> Vec<Saved> {
     let mut walk = Walk {
         layout: Layout::of(session),
         read,
-        visited: HashSet::new(),
+        visited: HashMap::new(),
+        joins: vec![None; graphs.len()],
         known: HashMap::new(),
         found: Vec::new(),
     };
@@ -129,12 +130,16 @@ pub(super) fn saved(
             wrong.insert((found.class, found.place));
         }
     }
-    let mut saved = vec![Vec::new(); graphs.len()];
+    let of = |joins| Saved {
+        memories: Vec::new(),
+        joins,
+    };
+    let mut saved: Vec<Saved> = walk.joins.into_iter().map(of).collect();
     for found in walk.found {
         if !wrong.contains(&(found.class, found.place))
             && let Some(of) = saved.get_mut(found.graph)
         {
-            of.push(found.memory);
+            of.memories.push(found.memory);
         }
     }
     saved
@@ -144,7 +149,10 @@ pub(super) fn saved(
 struct Walk<'a> {
     layout: Layout,
     read: &'a dyn Fn(usize) -> Option<Memory>,
-    visited: HashSet<usize>,
+    /// The nodes, and the graph to which each belongs. Those without edges, such as that of a parameter, belong to many.
+    visited: HashMap<usize, Option<usize>>,
+    /// By graph: one before it, of which it has nodes.
+    joins: Vec<Option<usize>>,
     /// What words point to: the memory of a tensor, or something else.
     known: HashMap<usize, Option<Memory>>,
     found: Vec<Found>,
@@ -156,8 +164,18 @@ impl Walk<'_> {
         let mut rest = vec![node];
         let mut bytes = vec![0; layout.fields + FIELDS];
         while let Some(node) = rest.pop() {
-            if !is_plausible(node) || self.visited.len() >= NODES || !self.visited.insert(node) {
+            if !is_plausible(node) || self.visited.len() >= NODES {
                 continue;
+            }
+            match self.visited.entry(node) {
+                Entry::Vacant(entry) => {
+                    entry.insert(None);
+                }
+                Entry::Occupied(of) => {
+                    let of = *of.get();
+                    self.join(graph, of);
+                    continue;
+                }
             }
             let length = size(node).unwrap_or(0).min(bytes.len());
             let Some(contents) = bytes.get_mut(..length) else {
@@ -166,11 +184,13 @@ impl Walk<'_> {
             if length < layout.fields || !copy(node, contents) {
                 continue;
             }
+            let address = node;
             let node = &*contents;
             let edges = word_at(node, layout.edges).zip(word_at(node, layout.edges + 8));
             for edge in edges.and_then(|(from, to)| list(from, to)).iter() {
                 let nodes = edge.chunks_exact(layout.edge);
                 rest.extend(nodes.filter_map(|edge| word_at(edge, 0)));
+                self.visited.insert(address, Some(graph));
             }
             let class = word_at(node, 0).unwrap_or(0);
             // What lies behind the last field, up to the next object, is what was there before.
@@ -190,6 +210,14 @@ impl Walk<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// A graph has nodes of another one.
+    fn join(&mut self, graph: usize, of: Option<usize>) {
+        let joins = self.joins.get_mut(graph);
+        if let (Some(joins), Some(of)) = (joins, of.filter(|of| *of != graph)) {
+            joins.get_or_insert(of);
         }
     }
 

@@ -8,7 +8,7 @@
 //! The interpreter's lock is held. The first object on each path is checked: that it is mapped, and of the expected class.
 
 use gpumem_capture::DeviceOrdinal;
-use gpumem_holders::{Graph, Memory, Tensors};
+use gpumem_holders::{Graph, Memory, Saved, Tensors};
 
 use super::graph;
 use crate::backward::objects::{DATA_PATHS, DataPath, field, gradient_at, is_of_class, word};
@@ -247,7 +247,21 @@ impl Tensors for Reader<'_> {
         Some(Graph { node, order })
     }
 
-    fn saved(&mut self, graphs: &[Graph]) -> Vec<Vec<Memory>> {
+    fn graph_of_gradient(&mut self, object: usize) -> Option<Graph> {
+        let tensor = self.tensor(object)?;
+        let (autograd, gradient) = self.autograd(tensor)?;
+        // SAFETY: as above; what it points to may be replaced.
+        let of = unsafe { field(autograd, gradient) }?;
+        let ((_, class), [storage, _]) = (self.tensor?, self.path?);
+        let autograd = (graph::word(of)? == class).then(|| graph::word(of + storage + 8))??;
+        let class = graph::word(autograd)?;
+        let (_, gradient) = self.autograd.iter().find(|(known, _)| *known == class)?;
+        let node = graph::word(autograd + gradient + 8).filter(|node| *node != 0)?;
+        let order = graph::order(self.session, node)?;
+        Some(Graph { node, order })
+    }
+
+    fn saved(&mut self, graphs: &[Graph]) -> Vec<Saved> {
         let nodes: Vec<usize> = graphs.iter().map(|graph| graph.node).collect();
         graph::saved(self.session, &|tensor| self.at(tensor), &nodes)
     }

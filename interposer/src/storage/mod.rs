@@ -366,6 +366,8 @@ impl Storage {
         {
             thread.join_within(limit);
         }
+        // What these threads found too late for `pause`.
+        self.lines.print();
         self.await_sweep(FOR_SWEEP);
     }
 

@@ -11,7 +11,7 @@ use gpumem_replay::names::Names;
 use gpumem_replay::{Block, Category, Figure, Replay, StackKey};
 
 use collect::{
-    alike, by_stack, copies, larger, live, longer, most, new, outside, parts, repeats, request,
+    alike, by_stack, copies, foreach, larger, live, longer, most, new, outside, parts, request,
     total,
 };
 
@@ -206,9 +206,8 @@ pub struct Facts {
     pub new: Option<New>,
     /// Lines of which other lines hold the same amount.
     pub copies: Vec<Copied>,
-    /// How many times the sizes of the parameters come, or a multiple of it: the number of copies, if there is only one
-    /// model. 1 if there is no such number.
-    pub repeats: u64,
+    /// What the optimizer's functions for all tensors at once hold, without its state.
+    pub foreach: u64,
     /// How many handles for other processes the program requested, if that is known.
     pub shared: u64,
     /// Steps that had ended.
@@ -330,7 +329,7 @@ impl Facts {
             alike: alike(replay, follow, &live),
             new: new(replay, follow, &path, &live),
             copies: copies(replay, follow, &all_parts, &live),
-            repeats: repeats(&live),
+            foreach: foreach(replay, &by_stack),
             shared: 0,
             steps: failure.span_context.steps,
             peaks: follow.peaks,

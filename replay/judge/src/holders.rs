@@ -324,9 +324,22 @@ impl Holder {
             || self.text.contains("] → coroutine ")
     }
 
+    /// Whether it is the graph of gradients, which `backward(create_graph=True)` makes.
+    pub fn is_of_gradients(&self) -> bool {
+        self.kind == HolderKind::Graph && self.text.starts_with("gradients of ")
+    }
+
     /// Whether it is the state of an optimizer.
     pub fn is_of_optimizer(&self) -> bool {
         self.kind == HolderKind::Object && self.text.contains(".state[")
+    }
+
+    /// Whether it is parameters that an optimizer has as keys of its state, or their gradients: an object of the program that
+    /// has them would be named.
+    pub fn is_only_of_optimizer(&self) -> bool {
+        let text = self.text.strip_suffix(".grad").unwrap_or(&self.text);
+        text.strip_suffix("[…]")
+            .is_some_and(|of| of.ends_with(".state"))
     }
 
     /// Whether it is the state of the optimizers that a container has.

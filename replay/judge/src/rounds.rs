@@ -33,6 +33,12 @@ pub(crate) struct Loop {
     pub is_line: bool,
     rounds: u64,
     starts: Vec<Start>,
+    /// How many of the starts there are up to the newest that is no part of a round.
+    sure: usize,
+    /// Whether a call that comes again was a part of a round before, such as a step in time.
+    has_parts: bool,
+    /// Whether a backward ran through its forwards.
+    has_backward: bool,
 }
 
 /// The start of a round.
@@ -91,14 +97,36 @@ impl Loop {
         is_outer && self.contains(path) && other.contains(path)
     }
 
-    fn begin(&mut self, seq: Seq, backwards: u64) {
+    /// A round begins. Returns false if it is a part of the one that runs.
+    ///
+    /// If it begins with a call that comes again (`is_call`), only what follows shows whether that is a part: then one
+    /// backward ends all of them.
+    fn begin(&mut self, seq: Seq, backwards: u64, is_call: bool) -> bool {
+        let newest = self.starts.get(self.sure.wrapping_sub(1));
+        let before = newest.map_or(0, |start| start.backwards);
+        if is_call && self.has_parts && backwards == before {
+            return false;
+        }
+        if backwards > before && self.has_backward {
+            let later = self.starts.iter().skip(self.sure);
+            let parts = later.take_while(|of| of.backwards == before).count();
+            self.starts.drain(self.sure..self.sure + parts);
+            self.has_parts |= parts > 0;
+            self.rounds -= parts as u64;
+            for start in self.starts.iter_mut().skip(self.sure) {
+                start.round -= parts as u64;
+            }
+        }
         self.rounds += 1;
         if self.starts.len() >= STARTS {
             let older = STARTS / 2;
             let mut at = 0;
+            let sure = self.sure;
             self.starts.retain(|_| {
                 at += 1;
-                at > older || at % 2 == 1
+                let stays = at > older || at % 2 == 1;
+                self.sure -= usize::from(!stays && at <= sure);
+                stays
             });
         }
         self.starts.push(Start {
@@ -106,6 +134,10 @@ impl Loop {
             seq,
             backwards,
         });
+        if !is_call || backwards > before {
+            self.sure = self.starts.len();
+        }
+        true
     }
 }
 
@@ -151,8 +183,15 @@ pub(crate) struct Rounds {
 impl Rounds {
     /// The path of a stack.
     pub fn path(&mut self, names: &Names, stack: StackId) -> &Path {
-        let path = || Path::of(names, stack);
-        self.paths.entry(stack).or_insert_with(path)
+        let loops = &mut self.loops;
+        self.paths.entry(stack).or_insert_with(|| {
+            let path = Path::of(names, stack);
+            if path.is_backward {
+                let all = loops.iter_mut().filter(|of| of.contains(&path));
+                all.for_each(|of| of.has_backward = true);
+            }
+            path
+        })
     }
 
     /// The path of a stack that was passed to [`Self::path`] or [`Self::reach`].
@@ -190,24 +229,21 @@ impl Rounds {
             None => self.new_move(names, before.stack, stack),
         };
         let mut leader = before.leader;
-        let back = match found {
+        let (back, is_call) = match found {
             Move::Back(at) => {
                 leader = stack;
-                Some(at)
+                (Some(at), false)
             }
             Move::On => {
                 leader = stack;
-                None
+                (None, false)
             }
-            Move::Again if stack == before.leader => self.innermost(stack, false),
-            Move::Within if before.stack == stack => self.of_line(stack),
-            Move::Within | Move::Again => None,
+            Move::Again if stack == before.leader => (self.innermost(stack, false), true),
+            Move::Within if before.stack == stack => (self.of_line(stack), true),
+            Move::Within | Move::Again => (None, true),
         };
-        if let Some(at) = back {
-            self.loops[at].begin(seq, backwards);
-        }
         self.threads.insert(thread, Thread { stack, leader });
-        back
+        back.filter(|at| self.loops[*at].begin(seq, backwards, is_call))
     }
 
     /// A thread begins with a function with which others began: each thread is a round.
@@ -219,7 +255,7 @@ impl Rounds {
         };
         self.roots.insert(code, 0)?;
         let at = self.at(0, 0, place, i32::MAX, false)?;
-        self.loops[at].begin(seq, backwards);
+        self.loops[at].begin(seq, backwards, false);
         Some(at)
     }
 
@@ -303,7 +339,12 @@ impl Rounds {
                 is_line,
                 rounds: 1,
                 starts: Vec::new(),
+                sure: 0,
+                has_parts: false,
+                has_backward: false,
             });
+            let mut backwards = self.paths.values().filter(|path| path.is_backward);
+            self.loops[at].has_backward = backwards.any(|path| self.loops[at].contains(path));
         }
         let of = &mut self.loops[at];
         of.last = of.last.max(last);

@@ -41,6 +41,7 @@ pub fn judge(facts: &Facts) -> Verdict {
         held::leftover,
         earlier_rounds,
         models::earlier_optimizers,
+        models::replaced,
         unusable,
         large_request,
         larger,

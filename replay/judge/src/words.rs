@@ -149,7 +149,8 @@ impl Text<'_> {
                 format!("the card is not full: {size} is free, but the driver refused the request")
             }
             Kind::OwnLimit => format!(
-                "the framework's own memory limit: {size} is free on the card, and the driver received no request"
+                "PyTorch's own memory limit (set_per_process_memory_fraction): {} is reserved, {size} is free on the card, and the driver received no request",
+                bytes(facts.reserved)
             ),
             Kind::OtherLibrary => self.other_library(),
             Kind::Exception | Kind::Cycle | Kind::Held => self.held(),

@@ -103,6 +103,19 @@ fn a_failure_of_an_exit_handler_is_not_the_one_that_ended_the_program() {
 }
 
 #[test]
+fn of_threads_that_fail_one_after_the_other_the_first_one_is_shown() {
+    let mut program = Program::new();
+    program.fails(Level::TENSOR, 1, STEP);
+    let first = program.fails(Level::TENSOR, 2, THREAD);
+    assert_eq!(program.fails(Level::TENSOR, 2, THREAD), program.main());
+    program.fails(Level::TENSOR, 3, THREAD);
+    program.fails(Level::TENSOR, 4, THREAD);
+    assert_eq!(program.main(), first);
+    // The program's own failure ended it.
+    assert_eq!(program.fails(Level::TENSOR, 1, STEP), program.main());
+}
+
+#[test]
 fn callbacks_alone_threads_and_cut_stacks_are_the_programs() {
     // A program that another one embeds has no module at the root.
     let mut program = Program::new();

@@ -144,3 +144,135 @@ for stage in range(100):
         source, frozenset(["held", "kept_tensors"]), keepers=(name,), fixes=fixes,
         never=frozenset(["expandable", "no_grad", "detach"]), rounds=count,
     )  # fmt: skip
+
+
+@kind
+def two_lists_of_one_graph(rng: Random) -> Program:
+    """Two lists of an actor and critic, of which each keeps the graph of both: only without both it is free."""
+    of, count = sizes(rng), rounds(rng)
+    one, other = rng.sample(["logprobs", "values", "entropies", "scores"], 2)
+    at = rng.choice(["", "self."])
+    work = f"out = net(x){CULPRIT}\nvalue = out.square().mean()\n{at}{one}.append(out.abs().mean())\n{at}{other}.append(value)\n"
+    step = f"{work}opt.zero_grad()\nvalue.backward(retain_graph=True)\nopt.step()\n"
+    model = net(rng, of, CULPRIT)
+    if at:
+        source = f"""{HEAD}{model}class Agent:
+    def __init__(self):
+        self.{one}, self.{other} = [], []
+    def act(self, net, opt, x):
+{indented(step, 2)}net = Net().cuda()
+{optimizer(rng)}agent = Agent()
+for step in range(1000):
+    # a round
+    agent.act(net, opt, {of.batch})
+"""
+    else:
+        source = placed(rng, f"net = Net().cuda()\n{optimizer(rng)}{one}, {other} = [], []\n", of.batch, step, definitions=model, keepers=[one, other])
+    fixes = {"detach": [(".append(out.abs().mean())", ".append(out.abs().mean().detach())"), (f"{other}.append(value)", f"{other}.append(value.detach())")]}
+    return Program(source, GRAPHS | previous(count), NEAR, (one, other), fixes, rounds=count)
+
+
+@kind
+def gradients_with_graphs(rng: Random) -> Program:
+    """`backward(create_graph=True)` adds gradients up with their graphs."""
+    of, count = sizes(rng), rounds(rng)
+    work = f"""loss = net(x).square().mean(){CULPRIT}
+loss.backward(create_graph=True){CULPRIT}
+grads = [p.grad for p in net.parameters()]
+norm = float(sum(g.square().sum() for g in grads))
+"""
+    source = placed(rng, f"net = Net().cuda()\n{optimizer(rng)}", of.batch, work, definitions=net(rng, of, CULPRIT))
+    fixes = {"grad": [("loss = net(x).square().mean()", "opt.zero_grad(); loss = net(x).square().mean()")]}
+    return Program(source, GRAPHS | previous(count), NEAR, ("net",), fixes, frozenset(["detach"]), count)
+
+
+@kind
+def parameters_replaced(rng: Random) -> Program:
+    """A head is replaced in each stage, and the optimizer keeps the ones before, with their state."""
+    dim, count = rng.choice([1024, 2048]), rng.choice([3, 5, 8])
+    how = rng.choice(["nn.Parameter(torch.randn({0}, {0}, device='cuda') * 0.01)", "nn.Linear({0}, {0}, bias=False).cuda()"]).format(dim)
+    new = "[net.head]" if "Parameter" in how else "net.head.parameters()"
+    use = "x @ net.head" if "Parameter" in how else "net.head(x)"
+    opt = rng.choice(["Adam", "AdamW"])
+    body = f"""net = nn.Module()
+net.body = nn.Linear({dim}, {dim}).cuda()
+opt = torch.optim.{opt}(net.parameters())
+for stage in range(100):
+    # a round
+    net.head = {how}{CULPRIT}
+    opt.add_param_group({{"params": {new}}})
+    for step in range(3):
+        x = net.body(torch.randn(64, {dim}, device="cuda"))
+        loss = ({use}).square().mean(){CULPRIT}
+        opt.zero_grad()
+        loss.backward()
+        opt.step(){CULPRIT}
+"""
+    source = HEAD + (body if rng.random() < 0.5 else f"def main():\n{indented(body)}main()\n")
+    made = f"opt = torch.optim.{opt}(net.parameters())"
+    fixes = {"replaced": [(f'opt.add_param_group({{"params": {new}}})', made)]}
+    return Program(
+        source, frozenset(["held", "earlier_models"]), frozenset(["kept_tensors"]), ("opt",), fixes,
+        frozenset(["expandable", "order", "no_grad"]), count,
+    )  # fmt: skip
+
+
+@kind
+def state_through_chunks(rng: Random) -> Program:
+    """A recurrent state goes from chunk to chunk with its graph. The steps in time within a chunk are no rounds."""
+    of, count, times = sizes(rng), rounds(rng), rng.choice([3, 6])
+    name = rng.choice(["state", "hidden", "memory"])
+    module = f"""class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.Linear({of.dim}, {of.dim})
+    def forward(self, x, h):
+        for _ in range({times}):
+            h = torch.tanh(self.cell(h) + x){CULPRIT}
+        return h
+"""
+    body = f"""net = Recurrent().cuda()
+{optimizer(rng)}{name} = torch.zeros({of.rows}, {of.dim}, device="cuda")
+for step in range(1000):
+    # a round
+    {name} = net(torch.randn({of.rows}, {of.dim}, device="cuda"), {name}){CULPRIT}
+    loss = {name}.square().mean()
+    opt.zero_grad()
+    loss.backward(retain_graph=True)
+    # The weights that the graph has are not changed.
+"""
+    source = HEAD + module + (body if rng.random() < 0.5 else f"def main():\n{indented(body)}main()\n")
+    fixes = {"detach": [("    # The weights", f"    {name} = {name}.detach()\n    # The weights")]}
+    return Program(source, GRAPHS | previous(count), NEAR, (name,), fixes, rounds=count)
+
+
+@kind
+def checkpoint_by_name(rng: Random) -> Program:
+    """A checkpoint on the card, of few large tensors with names, stays beside the model in training."""
+    dim = rng.choice([2048, 3072])
+    where = rng.choice(["checkpoint", "self.checkpoint"])
+    layers = rng.choice([4, 6])
+    build = f"nn.Sequential(*[nn.Linear({dim}, {dim}) for _ in range({layers})]).cuda()"
+    load = f"""{where} = {{"model": {{name: value.clone() for name, value in net.state_dict().items()}}, "step": 3}}{CULPRIT}
+net.load_state_dict({where}["model"])
+"""
+    train = f"""opt = torch.optim.SGD(net.parameters(), 0.1)
+for step in range(100):
+    # a round
+    loss = net(torch.randn({rng.choice([128, 512])}, {dim}, device="cuda")).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+    if where == "checkpoint":
+        source = f"{HEAD}net = {build}\n{load}{train}"
+    else:
+        source = f"""{HEAD}class Trainer:
+    def __init__(self, net):
+{indented(load, 2)}    def fit(self, net):
+{indented(train, 2)}net = {build}
+trainer = Trainer(net)
+trainer.fit(net)
+"""
+    fixes = {"host": [("value.clone()", "value.cpu()")]}
+    return Program(source, frozenset(["held", "copies"]), frozenset(["largest", "activations", "model"]), ("checkpoint",), fixes)

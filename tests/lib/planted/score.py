@@ -49,6 +49,7 @@ ACTIONS = {
     "optimizer": r"less state", "foreach": r"foreach=False", "expandable": r"expandable_segments", "order": r"freed together", "cache_clear": r"cache_clear|maxsize",
     "except": r"except block|clear_frames|text of the exception", "cycle": r"break the cycle|gc\.collect|weakref",
     "fewer": r"fewer rounds", "calls": r"fewer of these calls", "queue": r"a maxsize, so",
+    "grad": r"set \.grad to None", "replaced": r"make a new optimizer",
     "request": r"check the (requested )?(size|shape)", "others": r"another GPU", "fraction": r"memory_fraction", "autocast": r"autocast",
 }  # fmt: skip
 SCORES = ("right", "partly", "silent", "misleading")
@@ -189,6 +190,9 @@ def scored(program: Program, cause: dict) -> tuple[str, str, Optional[str]]:
     missing = [keeper for keeper in program.keepers if not re.search(rf"\b{re.escape(keeper)}\b", what)]
     if missing:
         return "partly", f"not kept by {missing}", fix
+    counted = re.search(r"(?:of|and) (?:the newest )?([\d,]+) (?:of [\d,]+ )?earlier rounds", what)
+    if counted and program.rounds and int(counted[1].replace(",", "")) > program.rounds + 1:
+        return "partly", f"there were {program.rounds} rounds", fix
     wrong = program.never & set(named)
     if wrong:
         return "partly", f"also advises {sorted(wrong)}", fix

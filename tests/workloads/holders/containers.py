@@ -97,6 +97,20 @@ def dictionaries(check):
 
 
 @case
+def dictionaries_with_many_names(check):
+    """A few are named one by one, more of them together."""
+    global holder
+    names = ["body", "head", "norm", "scale", "bias"]
+    holder = {"step": 3, "model": {name: tensor() for name in names}, "seen": {"first": tensor(16), "last": tensor(32)}}
+    check.find()
+    check.kept("holder['model'][…]", "global", size=5, blocks=5)
+    check.kept("holder['seen']['first']", "global", size=16)
+    check.kept("holder['seen']['last']", "global", size=32)
+    holder["model"].clear()
+    check.freed(5)
+
+
+@case
 def dictionaries_with_numbers(check):
     global holder
     holder = {number: tensor() for number in (5, -3, 4)}

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use gpumem_capture::{EventFlags, Level, StackId};
-use gpumem_replay::attribution::{Owner, PYTORCH_ALLOCATOR, Split, library, owner};
+use gpumem_replay::attribution::{Owner, PYTORCH_ALLOCATOR, Split, is_in_foreach, library, owner};
 use gpumem_replay::{Backing, Category, Figure, KeyId, Replay, StackKey, ThreadPhase};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -360,19 +360,14 @@ pub(super) fn copies(
         .collect()
 }
 
-/// How many times the parameters of a model come: its sizes come so often, or a multiple of it. The last copy may not be
-/// whole.
-pub(super) fn repeats(live: &[Live]) -> u64 {
-    let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
-    for of in live.iter().filter(|of| of.category == Category::Parameter) {
-        *sizes.entry(of.block.bytes).or_default() += 1;
-    }
-    let least = sizes.values().min().copied().unwrap_or(1);
-    let is_multiple = |count: &u64| count.div_ceil(least + 1) * least <= *count;
-    match sizes.values().all(is_multiple) {
-        true => least,
-        false => 1,
-    }
+pub(super) fn foreach(replay: &Replay, by_stack: &[(KeyId, Figure)]) -> u64 {
+    let is_temporary = |stacks: StackKey| {
+        let is_state = stacks.purpose.category() == Category::OptimizerState;
+        !is_state && is_in_foreach(&replay.names, stacks.py)
+    };
+    let all = by_stack.iter();
+    let temporary = all.filter(|(key, _)| is_temporary(replay.stacks(*key)));
+    temporary.map(|(_, figure)| figure.bytes).sum()
 }
 
 /// Address and bytes of each block of a line and category.

@@ -94,6 +94,50 @@ fn a_forward_that_is_called_again_begins_with_its_first_stack() {
 }
 
 #[test]
+fn steps_in_time_are_parts_of_the_round_that_a_backward_ends() {
+    // A recurrent forward, its loss, what is made before it, and its backward.
+    let mut names = names(&[
+        (1, &[(0, 15)]),
+        (2, &[(0, 20), (100, 1), (2, 5)]),
+        (3, &[(0, 20), (100, 1), (2, 9)]),
+        (4, &[(0, 30)]),
+    ]);
+    names.define(&Definition::Backward {
+        id: StackId(9),
+        lost: false,
+        forward: StackId(3),
+        own: StackId::NONE,
+        newer: 0,
+        node: "TanhBackward0".into(),
+    });
+    let rounds = |chunk: &[u32], has_backward: bool| {
+        let (mut rounds, mut seq) = (Rounds::default(), 0);
+        for round in 0..4 {
+            for stack in chunk {
+                seq += 1;
+                let at = (Seq(seq), u64::from(has_backward) * round);
+                rounds.reach(&names, (ThreadId(1), StackId(*stack)), at);
+            }
+        }
+        let of = |of: &Loop| {
+            let starts: Vec<u64> = of.starts().iter().map(|start| start.round).collect();
+            assert!(starts.iter().copied().eq(2..=of.round()), "{starts:?}");
+            (of.first, of.round())
+        };
+        rounds.loops().iter().map(of).collect::<Vec<_>>()
+    };
+    // Three steps in time.
+    let forward = [2, 3, 2, 3, 2, 3];
+    let with = |before: &[u32], after: &[u32]| [before, &forward, after].concat();
+    assert_eq!(rounds(&with(&[], &[4, 9]), true), [(20, 4)]);
+    assert_eq!(rounds(&with(&[1], &[4, 9]), true), [(20, 4), (15, 4)]);
+    assert_eq!(rounds(&with(&[], &[9]), true), [(20, 4)]);
+    // Without a backward, or one through another forward, each call may be a round.
+    assert_eq!(rounds(&with(&[], &[4]), true), [(20, 12)]);
+    assert_eq!(rounds(&with(&[], &[]), false), [(20, 12)]);
+}
+
+#[test]
 fn a_function_that_is_called_again_is_a_round() {
     let names = names(&[(1, &[(0, 10), (1, 4)]), (2, &[(0, 10), (1, 8)])]);
     assert_eq!(loops(&names, &[1, 2, 1, 2]), [(1, 4, 2)]);

@@ -90,6 +90,8 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
         (HolderKind::Graph | HolderKind::Object, _) if is_of_running(facts, holder) => {
             Kind::Activations
         }
+        // What `backward(create_graph=True)` adds up.
+        (HolderKind::Graph, _) if holder.is_of_gradients() => Kind::KeptGraphs,
         // A comprehension or a map() has its list in a running call.
         (HolderKind::Graph, _)
             if holder.is_in_forward() || !(holder.is_own || holder.has_range()) =>

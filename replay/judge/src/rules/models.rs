@@ -52,6 +52,19 @@ pub(super) fn earlier_optimizers(facts: &Facts) -> Option<Verdict> {
     notable(verdict.bytes, facts.live, MUCH).then_some(verdict)
 }
 
+/// How many times its parameters an optimizer's state and their gradients have at most.
+const WITH_STATE: u64 = 4;
+
+/// Parameters to which only an optimizer refers: the program replaced them, and their gradients and state stay with them.
+pub(super) fn replaced(facts: &Facts) -> Option<Verdict> {
+    let all = facts.all_holders();
+    let holders = (0..all.len()).filter(|at| all[*at].is_own && all[*at].is_only_of_optimizer());
+    let holders: Vec<usize> = holders.collect();
+    let verdict = (!holders.is_empty()).then(|| held(facts, holders))?;
+    let would_do = verdict.bytes.saturating_mul(WITH_STATE) >= super::missing(facts);
+    (would_do && notable(verdict.bytes, facts.live, LEFT)).then_some(verdict)
+}
+
 /// The least number of events between two models: more than between the tensors of one.
 const BETWEEN: u64 = 32;
 /// How many tensors of the same sizes show that one model is like another.

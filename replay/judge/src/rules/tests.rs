@@ -58,7 +58,7 @@ fn facts() -> Facts {
         new: None,
         copies: Vec::new(),
         most: None,
-        repeats: 1,
+        foreach: 0,
         shared: 0,
         holders: None,
         replays: None,
@@ -422,16 +422,6 @@ fn one_tensor_of_a_forward_may_not_be_for_a_backward() {
     let mut of = facts();
     of.parts[0].figure.blocks = 1;
     assert_eq!(kind(&of), Kind::Largest);
-}
-
-#[test]
-fn copies_of_one_model_are_shared_first() {
-    let mut of = facts();
-    of.parts[0].category = Category::Parameter;
-    let advice = |of: &Facts| words::advice(&Names::default(), of, &judge(of)).unwrap();
-    assert!(advice(&of).starts_with("use a smaller data type"));
-    of.repeats = 21;
-    assert!(advice(&of).starts_with("if these are copies of one model, share it"));
 }
 
 #[test]

@@ -1,16 +1,14 @@
 //! What to do about a verdict.
 
-use gpumem_replay::attribution::{is_in_checkpoint, is_in_foreach};
+use gpumem_replay::attribution::is_in_checkpoint;
 use gpumem_replay::units::{bytes, many};
 
 use super::Text;
 use crate::cache::Cache;
 use crate::holders::{Holder, HolderKind};
-use crate::kept::Kept;
+use crate::kept::{Kept, KeptLine};
 use crate::verdict::Kind;
 
-/// From how many tensors of each size on the parameters may be copies of one model.
-const COPIES: u64 = 4;
 /// The bytes that PyTorch's expandable segments map and unmap at once.
 const EXPANDABLE_PAGE: u64 = 20 << 20;
 
@@ -62,7 +60,7 @@ impl Text<'_> {
             Kind::New => return None,
             Kind::Alike => "compute it in parts, for example with .split() over the rows, or free these tensors earlier".into(),
             Kind::Copies => self.advice_of_copies(),
-            Kind::OptimizerState if is_in_foreach(self.names, self.facts.request.stacks.py) => {
+            Kind::OptimizerState if self.facts.foreach >= crate::rules::missing(self.facts).max(self.facts.request.bytes) => {
                 "pass foreach=False to the optimizer, whose step then needs temporary memory for one tensor at a time; use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or train fewer parameters".into()
             }
             Kind::OptimizerState => {
@@ -87,9 +85,6 @@ impl Text<'_> {
                 let name = self.holder_name();
                 format!("keep fewer models of {name} on the card: move the others to the host with .cpu(), or use a smaller data type")
             }
-            Kind::Model if self.facts.repeats >= COPIES => {
-                "if these are copies of one model, share it: each size comes several times; else use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into()
-            }
             Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
             Kind::Largest if self.holder().is_some() => self.advice_of_largest(),
             Kind::Largest if self.facts.request.in_forward => format!(
@@ -103,6 +98,12 @@ impl Text<'_> {
             Kind::Unknown => "run it again with GPUMEM_STACKS=mixed".into(),
         };
         Some(text)
+    }
+
+    /// Whether a variable has it, or only one element of one.
+    fn has_one_state(&self) -> bool {
+        let is_variable = self.holder().is_some_and(Holder::is_variable);
+        is_variable || self.holders().count() == 1 && self.holders().all(Holder::is_state)
     }
 
     fn holder_name(&self) -> &str {
@@ -152,33 +153,43 @@ impl Text<'_> {
         let most = kept.last.as_ref().or(kept.lines.first())?;
         let line = most.owner.label(self.names);
         let is_retained = kept.was_used && !kept.was_consumed;
+        let value = value_of(kept);
         let text = match self.verdict.kind {
+            Kind::KeptGraphs if self.holder().is_some_and(Holder::is_of_gradients) => {
+                "backward(create_graph=True) makes gradients with graphs: use torch.autograd.grad(…, create_graph=True) in its place, or set .grad to None in each round".into()
+            }
             Kind::KeptGraphs if kept.of > 1 && kept.is_of_second_order && self.holder().is_some_and(Holder::is_state) => {
                 "if backward(create_graph=True) makes them, set .grad to None in each round, or use torch.autograd.grad(…, create_graph=True); .detach() what a round passes to the next one".into()
             }
             // A variable has one value: its graph goes through the rounds.
-            Kind::KeptGraphs if kept.of > 1 && self.holder().is_some_and(Holder::is_variable) => {
-                "one graph goes through the rounds: .detach() what a round passes to the next one, such as a state, or .item() it, such as a sum".into()
+            Kind::KeptGraphs if kept.of > 1 && self.has_one_state() => {
+                let retained = match is_retained {
+                    true => "; backward() then needs no retain_graph=True",
+                    false => "",
+                };
+                format!("one graph goes through the rounds: .detach() what a round passes to the next one, such as a state, or .item() it, such as a sum{retained}")
             }
-            Kind::KeptGraphs if 2 * kept.with_backward <= kept.of && self.holder().is_some_and(|of| !of.is_state()) => {
+            Kind::KeptGraphs if 2 * kept.with_backward <= kept.of && self.holder().is_some() => {
                 let name = self.holder_name();
                 format!("drop the tensors in {name} after the backward that uses them, or let a graph span fewer rounds")
             }
             // Each backward may use, and retain, the graphs of all rounds.
             Kind::KeptGraphs if is_retained && self.holder().is_some_and(Holder::has_range) => {
                 let name = self.holder_name();
-                format!("store .item() or .detach() of the tensors in {name} that no backward uses again; drop the others there after the backward that uses them")
+                format!("store {value} of the tensors in {name} that no backward uses again; drop the others there after the backward that uses them")
             }
             Kind::KeptGraphs if self.holder().is_some() => {
-                let name = self.holder_name();
-                format!("store .item() or .detach() of the tensor in {name}, not the tensor with its graph")
+                let also = self.holder().and_then(|of| of.also.as_ref());
+                let also = also.and_then(|of| Some(format!(" and in {}", of.split_once(", ")?.0)));
+                let (name, also) = (self.holder_name(), also.unwrap_or_default());
+                format!("store {value} of the tensor in {name}{also}, not the tensor with its graph")
             }
             // A model's own line computes it.
             Kind::KeptGraphs if most.in_forward => {
-                "where a result of a round is kept, such as a loss, store .item() or .detach() of it, not the tensor with its graph".into()
+                format!("where a result of a round is kept, such as a loss, store {value} of it, not the tensor with its graph")
             }
             Kind::KeptGraphs => {
-                format!("{line}: store .item() or .detach() of the tensor, not the tensor with its graph")
+                format!("{line}: store {value} of the tensor, not the tensor with its graph")
             }
             Kind::Waiting => {
                 "make the graph span fewer rounds, checkpoint it, or call backward() in each round if its loss does not need the others".into()
@@ -190,6 +201,7 @@ impl Text<'_> {
                 };
                 format!("evaluating: use torch.no_grad(), or {keep}; training: call backward() in each round, or let a graph span fewer rounds")
             }
+            Kind::EarlierModels if self.advice_of_replaced().is_some() => return self.advice_of_replaced(),
             Kind::EarlierModels if self.grown_module().is_some() => format!(
                 "let each round add less to {}, or move the sub-modules that no forward uses to the host with .cpu()",
                 self.grown_module().map_or("it", Holder::name)
@@ -200,14 +212,14 @@ impl Text<'_> {
             Kind::PreviousRound if self.holder().is_some_and(|holder| !holder.is_variable()) => {
                 let holder = self.holder()?;
                 let graph = match holder.kind == HolderKind::Graph {
-                    true => ".item() or .detach() of the tensor",
-                    false => "it on the host with .cpu()",
+                    true => format!("{value} of the tensor"),
+                    false => "it on the host with .cpu()".into(),
                 };
                 format!("store {graph} in {}, or drop it at the end of a round", holder.name())
             }
             // A round without a backward, in a program that has others: a validation.
             Kind::PreviousRound if self.facts.trains && is_evaluation(kept) && kept.with_backward > 0 && self.holder().is_some() => format!(
-                "evaluating: use torch.no_grad(), or a smaller batch; training: .item() or .detach() what {} keeps of a round",
+                "evaluating: use torch.no_grad(), or a smaller batch; training: store {value} of the tensor in {}",
                 self.holder_name()
             ),
             Kind::PreviousRound if self.facts.trains && is_evaluation(kept) => {
@@ -218,7 +230,7 @@ impl Text<'_> {
             }
             Kind::PreviousRound if self.holder().is_some_and(|of| of.kind == HolderKind::Graph) => {
                 let name = self.holder_name();
-                format!("store .item() or .detach() in {name}, or end a round with del {name}: a tensor with a graph keeps all that its forward made")
+                format!("store {value} in {name}, or end a round with del {name}: a tensor with a graph keeps all that its forward made")
             }
             Kind::PreviousRound if self.holder().is_some() => {
                 let name = self.holder_name();
@@ -236,8 +248,13 @@ impl Text<'_> {
             _ if self.facts.shared > 0 => {
                 "drop the references here, and in the processes that received the tensors".into()
             }
+            _ if self.advice_of_replaced().is_some() => return self.advice_of_replaced(),
             _ if self.holder().is_some_and(Holder::is_of_optimizers) => {
                 format!("drop the earlier optimizers, or what keeps them in {}", self.holder_name())
+            }
+            // It has a fixed length, and what uses it needs it on the card.
+            _ if kept.is_window && kept.is_growth => {
+                "let what keeps them have fewer of them, such as a smaller maxlen, or keep them on the host with .cpu() until they are used".into()
             }
             _ => {
                 let view = self.of_views();
@@ -381,6 +398,15 @@ impl Text<'_> {
             (None, Some(remedy)) => Some(format!("set {remedy}")),
             (advice, None) => advice,
         }
+    }
+}
+
+/// What to store in place of a tensor with a graph: of a single value also the number. The smallest block has 512 bytes.
+fn value_of(kept: &Kept) -> &'static str {
+    let each = |of: &KeptLine| of.figure.bytes.checked_div(of.figure.blocks);
+    match kept.last.as_ref().and_then(each) {
+        Some(bytes) if bytes <= 512 => ".item() or .detach()",
+        _ => ".detach()",
     }
 }
 

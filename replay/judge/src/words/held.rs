@@ -116,6 +116,11 @@ impl Text<'_> {
                 holder.text,
                 holder.place
             ),
+            _ if holder.is_only_of_optimizer() => format!(
+                "parameters that the program has replaced, and to which only {}, {} refers, keep {sum}, without their optimizer state",
+                optimizer(holder),
+                holder.place
+            ),
             _ if holder.is_value() => {
                 let verb = match of_class(holder) {
                     "list" => "builds",
@@ -232,6 +237,18 @@ impl Text<'_> {
         })
     }
 
+    /// What to do about parameters that were replaced, and that an optimizer keeps.
+    pub(super) fn advice_of_replaced(&self) -> Option<String> {
+        let first = self.holder().filter(|of| of.is_of_optimizer())?;
+        let is_same = |of: &&Holder| (of.name(), &of.place) == (first.name(), &first.place);
+        let mut all = self.facts.all_holders().iter().filter(is_same);
+        let holder = all.find(|of| of.is_only_of_optimizer())?;
+        Some(format!(
+            "make a new optimizer when a parameter is replaced, or delete the old one from {0}.state and {0}.param_groups",
+            optimizer(holder)
+        ))
+    }
+
     pub(super) fn advice_of_held(&self) -> Option<String> {
         let holder = self.holder()?;
         let name = match holder.kind {
@@ -260,6 +277,7 @@ impl Text<'_> {
             _ if self.holders().all(Holder::is_of_optimizers) => format!(
                 "drop the earlier optimizers, or what keeps them in {name}, before the next one is made"
             ),
+            _ if self.advice_of_replaced().is_some() => return self.advice_of_replaced(),
             _ if holder.kind == HolderKind::Parameters && self.models().is_none() => format!(
                 "del {name}, or assign None to it, before the next model is made, or move it to the host with .cpu()"
             ),
@@ -269,7 +287,7 @@ impl Text<'_> {
                 "evaluating: use torch.no_grad(); training: call backward() for each of them".into()
             }
             _ if holder.kind == HolderKind::Graph => format!(
-                "if {name} need not be trained through, store .item() or .detach() in it; else call backward() earlier"
+                "if {name} need not be trained through, store .detach() in it; else call backward() earlier"
             ),
             _ if self.is_being_made() => format!(
                 "allocate fewer or smaller tensors at {}, or keep those that are not in use on the host with .cpu(){}",
@@ -287,6 +305,12 @@ impl Text<'_> {
             },
         })
     }
+}
+
+/// The optimizer whose state a holder is.
+fn optimizer(holder: &Holder) -> &str {
+    let name = holder.text.split(".state[").next();
+    name.unwrap_or(&holder.text)
 }
 
 /// The path that paths have in common: `e.members[…]` of `e.members[0…5].net` and `e.members[0…4].opt`.

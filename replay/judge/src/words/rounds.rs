@@ -186,11 +186,13 @@ fn parts_of_models(kept: &Kept) -> String {
 /// The rounds of which memory is live.
 fn of_rounds(kept: &Kept) -> String {
     let before = kept.rounds - 1;
-    let what = match kept.is_line {
-        true => ("earlier allocation", "earlier allocations"),
-        false => ("earlier round", "earlier rounds"),
-    };
+    let what = ("earlier round", "earlier rounds");
     match kept.of {
+        _ if kept.is_line => many(
+            kept.figure.blocks,
+            "earlier allocation",
+            "earlier allocations",
+        ),
         1 if !kept.is_growth && !kept.of_models => "the round before".into(),
         of if of >= before => many(of, what.0, what.1),
         of => {

@@ -39,6 +39,49 @@ fn what_only_native_code_refers_to_is_not_called_a_running_call() {
 }
 
 #[test]
+fn gradients_with_graphs_are_no_place_for_detach() {
+    let graph = holder(HolderKind::Graph, "gradients of net", MAIN, 8 * GIB);
+    let of = with(vec![graph], vec![kept(8 * GIB)]);
+    let (what, advice) = texts(&of);
+    assert!(what.contains("kept by the graph of gradients of net"));
+    assert!(advice.starts_with("backward(create_graph=True) makes gradients with graphs"));
+}
+
+#[test]
+fn of_two_lists_with_the_same_graphs_both_are_named() {
+    let graph = Holder {
+        also: Some("values, global of __main__".into()),
+        ..holder(HolderKind::Graph, "logprobs[0…2]", MAIN, 8 * GIB)
+    };
+    let of = with(vec![graph], vec![kept(8 * GIB)]);
+    let (what, advice) = texts(&of);
+    assert!(what.ends_with("; also by values, global of __main__"));
+    assert!(
+        advice.starts_with("store .detach() of the tensor in logprobs and in values,"),
+        "{advice}"
+    );
+}
+
+#[test]
+fn parameters_to_which_only_an_optimizer_refers_were_replaced() {
+    let all = |old: u64| {
+        let state = holder(HolderKind::Object, "opt.state[…]['exp_avg']", MAIN, 4 * GIB);
+        let old = holder(HolderKind::Object, "opt.state[…]", MAIN, old);
+        let net = holder(HolderKind::Parameters, "net", MAIN, GIB);
+        with(vec![state, old, net], Vec::new())
+    };
+    let of = all(2 * GIB);
+    assert_eq!(judged(&of).0, Kind::Held);
+    let (what, advice) = texts(&of);
+    assert!(
+        what.starts_with("parameters that the program has replaced, and to which only opt, local"),
+        "{what}"
+    );
+    assert!(advice.contains("make a new optimizer"), "{advice}");
+    assert_ne!(judged(&all(GIB / 2)).0, Kind::Held, "a small part");
+}
+
+#[test]
 fn clone_is_advised_only_of_views() {
     let preds = holder(HolderKind::Object, "preds[0…2]", MAIN, 8 * GIB);
     for (covers, advises) in [(None, false), (Some(8 * MIB), true)] {

@@ -82,7 +82,7 @@ fn rounds_of_a_loop_within_are_parts_of_those_that_a_backward_ends() {
         "{what}"
     );
     assert!(
-        advice.starts_with("store .item() or .detach() of the tensor in hidden"),
+        advice.starts_with("one graph goes through the rounds: .detach() what a round passes"),
         "{advice}"
     );
     let mut unused = of;
@@ -104,11 +104,7 @@ fn a_line_of_a_model_is_no_place_for_detach() {
         is_graph: true,
         ..kept(8 * GIB)
     }];
-    assert!(
-        texts(&of)
-            .1
-            .contains("store .item() or .detach() of the tensor")
-    );
+    assert!(texts(&of).1.contains("store .detach() of the tensor"));
     of.kept[0].lines[0].in_forward = true;
     assert!(
         texts(&of)
@@ -266,4 +262,66 @@ fn lines_that_grow_together_are_one_cause() {
     );
     of.longer.iter_mut().for_each(|of| of.rises = 7);
     assert_eq!(kind(&of), Kind::Activations, "a batch may grow by chance");
+}
+
+#[test]
+fn foreach_is_advised_where_what_it_holds_is_enough() {
+    let mut of = facts();
+    of.parts[0].category = Category::OptimizerState;
+    of.reserved = of.tensors;
+    assert_eq!(kind(&of), Kind::OptimizerState);
+    of.foreach = GIB - 1;
+    assert!(!texts(&of).1.contains("foreach"), "it lacks {GIB}");
+    of.foreach = GIB;
+    assert!(texts(&of).1.starts_with("pass foreach=False"));
+}
+
+#[test]
+fn item_is_advised_of_single_values() {
+    let last = |bytes| KeptLine {
+        figure: figure(bytes, 3),
+        ..kept(bytes).lines[0].clone()
+    };
+    let advice = |last: Option<KeptLine>| {
+        let mut of = facts();
+        of.kept = vec![Kept {
+            is_graph: true,
+            last,
+            ..kept(8 * GIB)
+        }];
+        texts(&of).1
+    };
+    assert!(advice(Some(last(3 * 512))).contains("store .item() or .detach() of"));
+    assert!(advice(Some(last(3 * 4096))).contains("store .detach() of"));
+    assert!(advice(None).contains("store .detach() of"));
+}
+
+#[test]
+fn allocations_of_a_line_are_counted_as_blocks() {
+    let mut of = facts();
+    of.kept = vec![Kept {
+        is_line: true,
+        of: 200,
+        rounds: 230,
+        figure: figure(8 * GIB, 227),
+        ..kept(8 * GIB)
+    }];
+    let what = texts(&of).0;
+    assert!(
+        what.starts_with("tensors of 227 earlier allocations are still live"),
+        "{what}"
+    );
+}
+
+#[test]
+fn a_store_of_a_fixed_length_is_to_have_less() {
+    let mut of = facts();
+    of.kept = vec![kept(8 * GIB)];
+    assert!(texts(&of).1.starts_with("drop the references to them"));
+    of.kept[0].is_window = true;
+    assert!(
+        texts(&of)
+            .1
+            .starts_with("let what keeps them have fewer of them")
+    );
 }
