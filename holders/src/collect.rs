@@ -171,13 +171,13 @@ const KEYS: usize = 4;
 
 /// Puts groups together that differ only in the last key.
 fn merged(groups: Vec<Group>) -> Vec<Group> {
-    let mut same: BTreeMap<(String, String), usize> = BTreeMap::new();
-    let key = |of: &Group| Some((of.place.clone(), of.shape.clone()?));
+    let mut same: BTreeMap<(Kind, String, String), usize> = BTreeMap::new();
+    let key = |of: &Group| Some((of.kind, of.place.clone(), of.shape.clone()?));
     for key in groups.iter().filter_map(key) {
         *same.entry(key).or_default() += 1;
     }
     same.retain(|_, count| *count >= KEYS);
-    let mut at: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut at: BTreeMap<(Kind, String, String), usize> = BTreeMap::new();
     let mut out: Vec<Group> = Vec::with_capacity(groups.len());
     for mut group in groups {
         let Some(key) = key(&group).filter(|key| same.contains_key(key)) else {
@@ -263,7 +263,8 @@ fn named(paths: &mut Paths<'_>, search: &Search, path: &Path, how: How) -> Named
     if kind == Kind::Graph && is_of_gradients {
         text = format!("gradients of {text}");
     }
-    let shape = shape(&parts).filter(|_| kind == Kind::Object);
+    let is_named = matches!(kind, Kind::Object | Kind::Parameters | Kind::Gradients);
+    let shape = shape(&parts).filter(|_| is_named);
     Named {
         kind,
         text,

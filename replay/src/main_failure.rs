@@ -69,10 +69,11 @@ impl Replay {
             let root = Root::of(&self.names, of.span_context.stacks.py);
             root == Root::Thread && of.is_exception() == last.1.is_exception()
         };
-        let mut of_threads = of_program().filter(|(_, of)| is_like(of));
-        match (is_like(&last.1), of_threads.next()) {
-            (true, Some(first)) if first.1.event.thread != last.1.event.thread => Some(*first),
-            _ => Some(last),
+        let of_threads = || of_program().filter(|(_, of)| is_like(of));
+        let is_other = |(_, of): &(u64, OutOfMemory)| of.event.thread != last.1.event.thread;
+        match is_like(&last.1) && of_threads().any(is_other) {
+            true => of_threads().next().copied(),
+            false => Some(last),
         }
     }
 

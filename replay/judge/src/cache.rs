@@ -2,7 +2,7 @@
 //!
 //! A segment serves requests of one stream and one pool. Of the free memory in the others, a request can use none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level, PlacementId};
 use gpumem_replay::attribution::{PYTORCH_ALLOCATOR, library};
@@ -41,6 +41,8 @@ pub struct Cache {
     pub usable: Free,
     /// Of other streams, in the default pool.
     pub other_streams: Free,
+    /// How many of these streams there are.
+    pub streams: u64,
     /// Of other pools: private ones, such as those of CUDA graphs.
     pub other_pools: Free,
     /// Bytes of the segments that were seen.
@@ -154,17 +156,22 @@ impl Cache {
         tensors.sort_unstable();
         let wanted = placements.of(device, request);
         let mut cache = Self::default();
+        let mut streams = BTreeSet::new();
         for range in segments(replay, device, &tensors) {
             let free = free(&tensors, range);
             let from = placements.of_segment(device, range.0, range.1);
             cache.reserved = cache.reserved.saturating_add(range.1 - range.0);
             let part = match from {
                 _ if from == wanted => &mut cache.usable,
-                _ if from.pool == wanted.pool => &mut cache.other_streams,
+                _ if from.pool == wanted.pool => {
+                    streams.insert(from.stream);
+                    &mut cache.other_streams
+                }
                 _ => &mut cache.other_pools,
             };
             part.add(free);
         }
+        cache.streams = streams.len() as u64;
         cache
     }
 }

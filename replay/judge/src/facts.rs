@@ -46,6 +46,8 @@ pub struct Request {
     pub has_no_size: bool,
     /// Whether it was for a cuBLAS workspace.
     pub is_workspace: bool,
+    /// Whether an optimizer's function for all tensors at once made it.
+    pub in_foreach: bool,
     /// Whether a module's forward made it.
     pub in_forward: bool,
     /// Whether a backward made it.
@@ -256,6 +258,10 @@ pub(crate) enum Running {
 
 /// The smallest page of the card.
 const PAGE: u64 = 2 << 20;
+/// The bytes that PyTorch's expandable segments map and unmap at once, for requests that are not small.
+pub(crate) const EXPANDABLE_PAGE: u64 = 20 << 20;
+/// The largest of its small requests.
+const SMALL: u64 = 1 << 20;
 
 /// Bytes in whole pages of the card, at least one.
 pub(crate) fn whole_pages(bytes: u64) -> u64 {
@@ -271,9 +277,15 @@ impl Facts {
     /// The free memory that the request needs on the card: whole pages, at least one. If its size is unknown, it is
     /// more than there was.
     pub fn needed(&self) -> u64 {
+        let settings = self.settings.as_deref().unwrap_or_default();
+        let is_expandable = settings.contains("expandable_segments:True");
+        let bytes = self.request.bytes;
         match (self.request.has_no_size, self.card.free()) {
             (true, Some(free)) => free.saturating_add(1),
-            _ => whole_pages(self.request.bytes),
+            _ if is_expandable && self.request.level == Level::TENSOR && bytes > SMALL => bytes
+                .checked_next_multiple_of(EXPANDABLE_PAGE)
+                .unwrap_or(bytes),
+            _ => whole_pages(bytes),
         }
     }
 

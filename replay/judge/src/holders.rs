@@ -334,18 +334,24 @@ impl Holder {
         self.kind == HolderKind::Object && self.text.contains(".state[")
     }
 
+    /// Whether a container of models or optimizers has it.
+    pub(crate) fn has_range_of_models(&self) -> bool {
+        let before = self.text.split(".state[").next();
+        before.is_some_and(|text| text.contains('…'))
+    }
+
     /// Whether it is parameters that an optimizer has as keys of its state, or their gradients: an object of the program that
     /// has them would be named.
     pub fn is_only_of_optimizer(&self) -> bool {
         let text = self.text.strip_suffix(".grad").unwrap_or(&self.text);
-        text.strip_suffix("[…]")
-            .is_some_and(|of| of.ends_with(".state"))
+        // Of several optimizers, each has those of its model.
+        text.strip_suffix(".state[…]")
+            .is_some_and(|of| !of.contains('['))
     }
 
     /// Whether it is the state of the optimizers that a container has.
     pub fn is_of_optimizers(&self) -> bool {
-        let before = self.text.split(".state[").next();
-        self.is_of_optimizer() && before.is_some_and(|text| text.contains('…'))
+        self.is_of_optimizer() && self.has_range_of_models()
     }
 
     /// Whether it is a list to which only a running call refers, such as a comprehension.

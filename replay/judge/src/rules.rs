@@ -10,7 +10,7 @@ use unusable::unusable;
 
 use gpumem_capture::Level;
 use gpumem_replay::attribution::Owner;
-use gpumem_replay::{Category, Figure};
+use gpumem_replay::{Category, Figure, ThreadPhase};
 
 use crate::facts::{Facts, sums, whole_pages};
 use crate::kept::Kept;
@@ -42,6 +42,8 @@ pub fn judge(facts: &Facts) -> Verdict {
         earlier_rounds,
         models::earlier_optimizers,
         models::replaced,
+        held::by_calls,
+        models::finished,
         unusable,
         large_request,
         larger,
@@ -164,8 +166,13 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
         return Some(longer);
     }
     let (at, kept) = (at?, kept?);
-    // Free memory that would do is more, or a store of a fixed length does not grow.
-    let is_less = |of: Verdict| kept.is_window || kept.figure.bytes < of.bytes;
+    // Free memory that would do is more, or a store of a fixed length does not grow. What a container has of each round
+    // grows until it is too much.
+    let grows = kept.is_growth && held::is_in_container(facts, kept);
+    let is_less = |of: Verdict| {
+        let grows = grows && of.kind == Kind::Fragmentation;
+        kept.is_window || !grows && kept.figure.bytes < of.bytes
+    };
     if unusable(facts).is_some_and(is_less) {
         return None;
     }
@@ -342,8 +349,9 @@ fn alike(facts: &Facts) -> Option<Verdict> {
 fn largest(facts: &Facts) -> Option<Verdict> {
     let parts = sums(facts.parts.iter().map(|part| (part.category, part.figure)));
     let most = parts.first()?.0;
-    let asked = facts.request.stacks.purpose.phase() == gpumem_replay::ThreadPhase::Optimizer;
-    let category = match asked && facts.steps == 0 {
+    let is_in_step = facts.request.stacks.purpose.phase() == ThreadPhase::Optimizer;
+    // The first step makes the state.
+    let category = match is_in_step && facts.steps == 0 && !facts.request.in_foreach {
         true => Category::OptimizerState,
         false => most,
     };
@@ -363,12 +371,13 @@ fn largest(facts: &Facts) -> Option<Verdict> {
         _ => return Some(largest_line(facts)),
     };
     let line = facts.parts.iter().find(|part| part.category == category);
+    let line = line.map_or(&facts.request.owner, |part| &part.owner);
     let figure = of_category(category);
     // One large tensor in a forward may also be a value that no backward needs.
     if kind == Kind::Activations && figure.blocks <= FEW {
         return Some(largest_line(facts));
     }
-    let verdict = of_line(kind, figure, line.map(|part| &part.owner));
+    let verdict = of_line(kind, figure, line);
     Some(match kind {
         Kind::Model => models::models(facts, verdict),
         _ => verdict,

@@ -174,7 +174,7 @@ impl Text<'_> {
                     bytes(before)
                 )
             }
-            Kind::LargeRequest if facts.request.allocations_before == 0 => {
+            Kind::LargeRequest if facts.request.allocations_before == 0 && !self.is_gradient() => {
                 let live = match facts.live {
                     0 => "while nothing else is live".into(),
                     live if facts.request.bytes > live => {
@@ -183,6 +183,9 @@ impl Text<'_> {
                     live => format!("beside {} that are live", bytes(live)),
                 };
                 format!("{line} requests {request} at once, {live}")
+            }
+            Kind::LargeRequest if self.is_gradient() => {
+                format!("{line} requests {request} for the gradient of a parameter of that size")
             }
             Kind::LargeRequest => format!("{line} requests {request}{}", self.largest_before()),
             Kind::New => self.of_new_lines(),
@@ -206,6 +209,16 @@ impl Text<'_> {
                     "lines hold the same amount outside of any forward, probably copies of one another: {}{}",
                     self.listed(lines),
                     self.kept_by()
+                )
+            }
+            Kind::OptimizerState if !notable(self.verdict.bytes, facts.live, NOTABLE) => {
+                let parameters = facts
+                    .parts
+                    .iter()
+                    .filter(|of| of.category == Category::Parameter);
+                format!(
+                    "the first step of the optimizer makes its state, {size} so far, mostly from {line}: Adam's is twice the parameters, which are {}",
+                    bytes(parameters.map(|of| of.figure.bytes).sum())
                 )
             }
             Kind::OptimizerState => {
@@ -241,11 +254,12 @@ impl Text<'_> {
             ),
             Kind::Largest => {
                 format!(
-                    "{} holds most: {size} ({}) in {}{}",
+                    "{} holds most: {size} ({}) in {}{}{}",
                     self.line_and_split(),
                     self.share(),
                     self.blocks(),
-                    self.kept_by()
+                    self.kept_by(),
+                    self.largest_step()
                 )
             }
             Kind::Host => "the system refused more pinned memory".into(),
@@ -281,6 +295,18 @@ impl Text<'_> {
         let card = &self.facts.card;
         let is_most = card.mine >= card.total? / 2;
         (self.facts.live == 0 && self.facts.outside.is_empty() && is_most).then_some(card.mine)
+    }
+
+    /// Whether a backward makes the request for the gradient of a parameter: it is as large as one.
+    fn is_gradient(&self) -> bool {
+        let (request, facts) = (&self.facts.request, self.facts);
+        let is_parameter = |part: usize| {
+            let part = facts.parts.get(part);
+            part.is_some_and(|part| part.category == Category::Parameter)
+        };
+        let is_same = |bytes: u64| bytes.abs_diff(request.bytes) <= request.bytes / 64;
+        let mut all = facts.largest.iter();
+        request.in_backward && all.any(|of| is_parameter(of.part) && is_same(of.bytes))
     }
 
     /// The step that runs, if it needs much more than any before: a longer or larger batch.

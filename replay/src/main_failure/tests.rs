@@ -111,6 +111,8 @@ fn of_threads_that_fail_one_after_the_other_the_first_one_is_shown() {
     program.fails(Level::TENSOR, 3, THREAD);
     program.fails(Level::TENSOR, 4, THREAD);
     assert_eq!(program.main(), first);
+    program.fails(Level::TENSOR, 2, THREAD);
+    assert_eq!(program.main(), first, "on the same thread");
     // The program's own failure ended it.
     assert_eq!(program.fails(Level::TENSOR, 1, STEP), program.main());
 }

@@ -272,3 +272,15 @@ def what_hangs_on_a_parameter_is_not_its_modules(check):
     check.kept("holder.w.hook.kept", "global", size=2)
     holder = None
     check.freed(3)
+
+
+@case
+def many_modules_by_name(check):
+    """Four of them are one holder."""
+    global holder
+    module = lambda: Thing(_parameters={"w": tensor()}, _modules={}, _buffers={})  # noqa: E731
+    holder = {name: module() for name in ("a", "b", "c", "d")}
+    check.find()
+    check.kept("holder[…]", "global", size=4, blocks=4, kind="parameters", frees=-1)
+    holder = None
+    check.freed(4)

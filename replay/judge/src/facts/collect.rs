@@ -76,6 +76,7 @@ pub(super) fn request(replay: &Replay, follow: &Follow, path: &Path) -> Request 
         was_refused: failure.was_refused(),
         has_no_size: event.level == Level::PHYSICAL && event.bytes == 0,
         is_workspace: event.flags.contains(EventFlags::WORKSPACE),
+        in_foreach: is_in_foreach(&replay.names, stacks.py),
         in_forward: path.in_forward(),
         is_without_backward: path.in_forward()
             && !path.is_backward

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpumem_replay::attribution::Owner;
 use gpumem_replay::{Category, Figure};
 
-use super::models::models_in;
+use super::models::{models_in, replaced};
 use super::{NOTABLE, notable, of_line};
 use crate::facts::{Facts, Longer, Running};
 use crate::holders::{Holder, HolderKind};
@@ -84,6 +84,11 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
             };
         }
         (Some(holders), Kind::KeptTensors) => return held(facts, holders),
+        (_, Kind::KeptTensors) if holder.is_of_optimizer() => {
+            if let Some(replaced) = replaced(facts) {
+                return replaced;
+            }
+        }
         _ => {}
     }
     let kind = match (holder.kind, verdict.kind) {
@@ -148,9 +153,10 @@ pub(super) fn lengthened(facts: &Facts) -> Option<Verdict> {
     let is_of_graph = |of: &&Longer| is_of_graph(facts, of);
     let kept = facts.longer.iter().filter(|of| !is_of_graph(of));
     let kept = kept.max_by_key(|of| of.figure.bytes)?;
-    // Two rises may be chance, and the request is more than all that is live.
+    // Two rises may be chance: the request is more than all that is live, or a call that runs has several tensors.
     let is_its = kept.owner == facts.request.owner.clone().whole();
-    if kept.rises < WITH && facts.request.bytes > facts.live && !is_its {
+    let is_more = facts.request.bytes > facts.live && !is_its;
+    if kept.rises < WITH && (is_more || kept.figure.blocks > REPLACED && is_of_call(facts, kept)) {
         return None;
     }
     let others = together(facts, kept);
@@ -171,6 +177,20 @@ pub(super) fn lengthened(facts: &Facts) -> Option<Verdict> {
             all
         }),
         ..of_line(Kind::Lengthened, figure, &kept.owner)
+    })
+}
+
+/// The old and the new tensor.
+const REPLACED: u64 = 2;
+
+/// Whether variables of the function that made the request have a line's tensors.
+fn is_of_call(facts: &Facts, of: &Longer) -> bool {
+    let requested = facts.request.owner.line().map(|line| &line.function);
+    let holders = facts.holders.as_ref();
+    let holder = holders.and_then(|all| all.all.get(*all.of(&of.blocks).first()?));
+    holder.zip(requested).is_some_and(|(holder, function)| {
+        let place = holder.place.strip_prefix("local of ");
+        place.is_some_and(|of| of.split(' ').next() == Some(function))
     })
 }
 
@@ -246,7 +266,9 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
     // All that is below one variable, in nested dictionaries.
     let mut variables: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
     let is_object = |of: &Holder| {
-        let is_own = of.kind == HolderKind::Object && of.is_own;
+        // Without it, something else still has the tensors, such as an optimizer that was loaded from it.
+        let frees = of.frees != Some(0);
+        let is_own = of.kind == HolderKind::Object && of.is_own && frees;
         is_own && !of.is_of_calls() && !of.is_of_optimizer()
     };
     for (at, of) in all().filter(|(_, of)| is_object(of)) {
@@ -260,6 +282,26 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
     let one = one.map(|of| held(facts, of));
     let most = whole.into_iter().chain(one).max_by_key(|of| of.bytes);
     most.filter(|of| notable(of.bytes, facts.live, MUCH))
+}
+
+/// The least calls whose variables are a cause before free memory in blocks that are too small.
+const CALLS: u64 = 3;
+/// The least percentage of live bytes that such calls have.
+const MOST: u64 = 60;
+
+/// Variables of calls that run at the same time, such as those of threads that wait for work, have most of the memory.
+pub(super) fn by_calls(facts: &Facts) -> Option<Verdict> {
+    let all = facts.all_holders();
+    let is_one = |of: &Holder| of.is_own && of.is_of_calls() && of.blocks >= CALLS;
+    let first = all
+        .iter()
+        .filter(|of| is_one(of))
+        .max_by_key(|of| of.bytes)?;
+    let is_same = |of: &Holder| is_one(of) && of.place == first.place;
+    let holders = (0..all.len()).filter(|at| is_same(&all[*at])).collect();
+    let verdict = held(facts, holders);
+    let free = facts.cache.as_ref().map_or(0, |of| of.usable.bytes);
+    (notable(verdict.bytes, facts.live, MOST) && verdict.bytes > free).then_some(verdict)
 }
 
 /// Whether the graph of a forward or backward that runs needs what an object has, or is what a graph has.

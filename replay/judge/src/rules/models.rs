@@ -65,6 +65,44 @@ pub(super) fn replaced(facts: &Facts) -> Option<Verdict> {
     (would_do && notable(verdict.bytes, facts.live, LEFT)).then_some(verdict)
 }
 
+/// A model that was trained before the newest one was made, with its gradients and optimizer state, which nothing has made
+/// again since.
+pub(super) fn finished(facts: &Facts) -> Option<Verdict> {
+    let holders = facts.holders.as_ref()?;
+    let ends = |at: usize| {
+        let of = |large: &&Large| holders.blocks.get(&large.address) == Some(&at);
+        let seqs = || facts.largest.iter().filter(of).map(|large| large.seq);
+        seqs().min().zip(seqs().max())
+    };
+    let is_model = |of: &Holder| of.is_own && of.kind == HolderKind::Parameters;
+    let all = || holders.all.iter().enumerate();
+    let models = all().filter(|(_, of)| is_model(of));
+    let newest = models.filter_map(|(at, _)| Some(ends(at)?.0)).max()?;
+    let is_earlier = |(at, of): &(usize, &Holder)| {
+        let is_part = matches!(of.kind, HolderKind::Parameters | HolderKind::Gradients);
+        let may = (is_part || of.is_of_optimizer()) && of.is_own && !of.has_range_of_models();
+        may && ends(*at).is_some_and(|(_, last)| last < newest)
+    };
+    let mut earlier: Vec<(usize, &Holder)> = all().filter(is_earlier).collect();
+    let was_trained = earlier.iter().any(|(_, of)| !is_model(of));
+    // A copy, such as an average of the weights, is not trained.
+    let is_of_earlier = |of: &Holder| {
+        earlier
+            .iter()
+            .any(|(_, model)| (&model.text, &model.place) == (&of.text, &of.place))
+    };
+    let is_of_next = |(at, of): (usize, &Holder)| {
+        let may = of.kind == HolderKind::Gradients || of.is_of_optimizer();
+        may && !is_of_earlier(of) && ends(at).is_some_and(|(first, _)| first > newest)
+    };
+    let is_trained = all().any(is_of_next);
+    earlier.sort_by_key(|(at, of)| (!is_model(of), *at));
+    let is_one = earlier.first().is_some_and(|(_, of)| is_model(of));
+    let verdict = held(facts, earlier.into_iter().map(|(at, _)| at).collect());
+    (was_trained && is_trained && is_one && notable(verdict.bytes, facts.live, NOTABLE))
+        .then_some(verdict)
+}
+
 /// The least number of events between two models: more than between the tensors of one.
 const BETWEEN: u64 = 32;
 /// How many tensors of the same sizes show that one model is like another.

@@ -27,6 +27,7 @@ fn facts() -> Facts {
             was_refused: true,
             has_no_size: false,
             is_workspace: false,
+            in_foreach: false,
             in_forward: false,
             in_backward: false,
             is_without_backward: false,
@@ -226,6 +227,7 @@ fn free_memory_counts_by_whether_the_request_can_use_it() {
         Some(Cache {
             usable,
             other_streams,
+            streams: 1,
             other_pools,
             reserved: 15 * GIB,
         })
@@ -391,6 +393,7 @@ fn free_memory_in_pieces_comes_before_a_store_that_does_not_grow() {
             whole: 0,
         },
         other_streams: Free::default(),
+        streams: 0,
         other_pools: Free::default(),
         reserved: 15 * GIB,
     });

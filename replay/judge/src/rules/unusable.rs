@@ -22,7 +22,7 @@ pub(super) fn unusable(facts: &Facts) -> Option<Verdict> {
         };
         let is_notable = notable(free_in_pool, facts.reserved, NOTABLE);
         let would = free.saturating_add(cached) >= need;
-        return match is_notable && would {
+        return match is_notable && would && !is_needed_again(facts) {
             true => follows(Kind::Cached, cached),
             false => None,
         };
@@ -40,7 +40,10 @@ pub(super) fn unusable(facts: &Facts) -> Option<Verdict> {
         return follows(Kind::OtherStreams, streams);
     }
     if with(all) && has(pools) && pools > usable {
-        return follows(Kind::PrivatePools, pools);
+        return Some(Verdict {
+            holders: of_graphs(facts),
+            ..verdict(Kind::PrivatePools, Certainty::Follows, pools)
+        });
     }
     if with(cache.usable.bytes) {
         // One large block that is not large enough is a lack of memory.
@@ -54,6 +57,33 @@ pub(super) fn unusable(facts: &Facts) -> Option<Verdict> {
         return fragmented.then(|| verdict(Kind::Fragmentation, certainty, cache.usable.bytes));
     }
     None
+}
+
+/// The room that the code of a library's kernels needs.
+const CODE: u64 = 24 << 20;
+
+/// Whether the next step needs what is free in the pool: no step that ended had room for the request.
+fn is_needed_again(facts: &Facts) -> bool {
+    let besides = facts.card.mine.saturating_sub(facts.reserved);
+    let request = if facts.request.has_no_size {
+        CODE
+    } else {
+        facts.needed()
+    };
+    let peak = facts
+        .peaks
+        .before
+        .saturating_add(besides)
+        .saturating_add(request);
+    facts.peaks.steps > 0 && facts.card.total.is_some_and(|total| peak > total)
+}
+
+/// Who keeps what grows with each round, where private pools do: each CUDA graph has a pool, and tensors in it.
+fn of_graphs(facts: &Facts) -> Vec<usize> {
+    let growth = facts.kept.iter().filter(|kept| kept.is_growth);
+    let most = growth.max_by_key(|kept| kept.figure.bytes);
+    let holders = most.zip(facts.holders.as_ref());
+    holders.map_or_else(Vec::new, |(kept, all)| all.of(&kept.blocks))
 }
 
 /// Whether an exact replay has the failure, and other settings of the allocator serve the request.

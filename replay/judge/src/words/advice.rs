@@ -5,12 +5,13 @@ use gpumem_replay::units::{bytes, many};
 
 use super::Text;
 use crate::cache::Cache;
+use crate::facts::EXPANDABLE_PAGE;
 use crate::holders::{Holder, HolderKind};
 use crate::kept::{Kept, KeptLine};
 use crate::verdict::Kind;
 
-/// The bytes that PyTorch's expandable segments map and unmap at once.
-const EXPANDABLE_PAGE: u64 = 20 << 20;
+/// From how many streams on with free memory each may be new.
+const STREAMS: u64 = 4;
 
 impl Text<'_> {
     pub(super) fn advice(&self) -> Option<String> {
@@ -50,6 +51,9 @@ impl Text<'_> {
                     (false, _) => "limit its length, or the size of a batch".into(),
                 }
             }
+            Kind::OtherStreams if self.facts.cache.as_ref().is_some_and(|of| of.streams >= STREAMS) => {
+                "use the same few streams for all of the work: each stream needs separate memory, and a block returns only to its own stream".into()
+            }
             Kind::OtherStreams => {
                 "allocate on the stream that uses the memory: a block returns only to its own stream".into()
             }
@@ -58,9 +62,9 @@ impl Text<'_> {
             Kind::Cached => return self.advice_of_cached(),
             Kind::LargeRequest => self.advice_of_large_request(),
             Kind::New => return None,
-            Kind::Alike => "compute it in parts, for example with .split() over the rows, or free these tensors earlier".into(),
+            Kind::Alike => "use a smaller batch, if they grow with it, compute it in parts, for example with .split() over the rows, or free these tensors earlier".into(),
             Kind::Copies => self.advice_of_copies(),
-            Kind::OptimizerState if self.facts.foreach >= crate::rules::missing(self.facts).max(self.facts.request.bytes) => {
+            Kind::OptimizerState if self.facts.foreach >= crate::rules::missing(self.facts).saturating_add(self.facts.request.bytes.saturating_mul(2)) => {
                 "pass foreach=False to the optimizer, whose step then needs temporary memory for one tensor at a time; use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or train fewer parameters".into()
             }
             Kind::OptimizerState => {
@@ -141,7 +145,7 @@ impl Text<'_> {
             .strip_suffix("._queue")
             .or_else(|| name.strip_suffix(".queue"))?;
         Some(format!(
-            "give {queue} a maxsize, so that what fills it waits, or put the tensors on the host with .cpu()"
+            "let {name} have fewer: if {queue} is a queue.Queue or an asyncio.Queue, give it a maxsize, so that what fills it waits; or put the tensors on the host with .cpu()"
         ))
     }
 
@@ -194,6 +198,9 @@ impl Text<'_> {
             Kind::Waiting => {
                 "make the graph span fewer rounds, checkpoint it, or call backward() in each round if its loss does not need the others".into()
             }
+            Kind::NoBackward if self.has_one_state() => {
+                "evaluating: use torch.no_grad(); training: one graph goes through the rounds: let it span fewer of them, use a smaller batch, or torch.utils.checkpoint for each round".into()
+            }
             Kind::NoBackward => {
                 let keep = match self.holder().filter(|holder| holder.is_container()) {
                     Some(holder) => format!("store .detach() in {}", holder.name()),
@@ -206,9 +213,18 @@ impl Text<'_> {
                 "let each round add less to {}, or move the sub-modules that no forward uses to the host with .cpu()",
                 self.grown_module().map_or("it", Holder::name)
             ),
+            Kind::EarlierModels if self.holder().is_some_and(Holder::is_of_optimizers) => format!(
+                "drop the earlier optimizers, or what keeps them in {}: they have the parameters and gradients of their models",
+                self.holder_name()
+            ),
             Kind::EarlierModels => {
                 "drop the earlier model and its optimizer before the next one is made, or keep it on the host".into()
             }
+            // A variable may pass the graph on, too.
+            Kind::PreviousRound if kept.with_backward == 0 && self.holder().is_some_and(|of| of.kind == HolderKind::Graph && !of.is_variable()) => format!(
+                "evaluating: use torch.no_grad(); training: use a smaller batch, if it grows with it, or torch.utils.checkpoint; or store {value} in {}, if no backward needs it",
+                self.holder_name()
+            ),
             Kind::PreviousRound if self.holder().is_some_and(|holder| !holder.is_variable()) => {
                 let holder = self.holder()?;
                 let graph = match holder.kind == HolderKind::Graph {
@@ -216,6 +232,10 @@ impl Text<'_> {
                     false => "it on the host with .cpu()".into(),
                 };
                 format!("store {graph} in {}, or drop it at the end of a round", holder.name())
+            }
+            Kind::PreviousRound if is_retained && self.holder().is_some_and(|of| of.kind == HolderKind::Graph) => {
+                let name = self.holder_name();
+                format!("if backward() has retain_graph=True, leave it out; else store {value} in {name}, or end a round with del {name}: a tensor with a graph keeps all that its forward made")
             }
             // A round without a backward, in a program that has others: a validation.
             Kind::PreviousRound if self.facts.trains && is_evaluation(kept) && kept.with_backward > 0 && self.holder().is_some() => format!(
@@ -240,7 +260,11 @@ impl Text<'_> {
                 "end a round with del of the names that hold it ({line}); a tensor with a graph keeps all that its forward made"
             ),
             _ if crate::rules::is_without_object(self.facts, kept) && !kept.is_of_second_order => {
-                "find the native code that keeps them; the cache of torch.autocast() does until its block ends: enter it in each round, or pass cache_enabled=False".into()
+                let autocast = match most.in_forward {
+                    true => "; the cache of torch.autocast() does until its block ends: enter it in each round, or pass cache_enabled=False",
+                    false => "",
+                };
+                format!("find what keeps them: a NumPy array of objects, native code, or memory that is allocated without a tensor (caching_allocator_alloc()){autocast}")
             }
             _ if crate::rules::is_without_object(self.facts, kept) => {
                 "drop what refers to itself in autograd: use torch.autograd.grad(…, create_graph=True) in place of backward(create_graph=True), or set .grad to None after its last use".into()
@@ -318,6 +342,15 @@ impl Text<'_> {
             Some((a, b)) => format!(
                 "check the shapes of {a} and {b}: (N, 1) and (N,) broadcast to (N, N), which .squeeze() or .unsqueeze() of one of them prevents"
             ),
+            None if self.is_gradient() => {
+                "a smaller batch does not change it: for an embedding pass sparse=True; else use a smaller data type, or train fewer parameters".into()
+            }
+            None if self.joined().is_some() => {
+                let (name, blocks) = self.joined().unwrap_or_default();
+                format!(
+                    "torch.cat() or torch.stack() of the {blocks} tensors in {name} needs them and the result at once: move each to the host with .cpu() before, or write them into one tensor that is made first"
+                )
+            }
             None if self.facts.request.in_forward => {
                 "limit the size of a batch, or its longest sequence, or compute it in parts".into()
             }

@@ -30,9 +30,10 @@ impl Text<'_> {
                 bytes(cache.usable.bytes)
             ),
             _ => format!(
-                "free memory in PyTorch's cache belongs to private pools, such as those of CUDA graphs: {}; this request's pool has {} there, and {on_card} is free on the card",
+                "free memory in PyTorch's cache belongs to private pools, such as those of CUDA graphs: {}; this request's pool has {} there, and {on_card} is free on the card{}",
                 bytes(cache.other_pools.bytes),
-                bytes(cache.usable.bytes)
+                bytes(cache.usable.bytes),
+                self.kept_by()
             ),
         }
     }

@@ -55,7 +55,22 @@ impl Text<'_> {
         let first = *all.first()?;
         let is_model = first.kind == HolderKind::Parameters && all.len() > 1;
         let texts: Vec<&str> = all.iter().map(|of| &*of.text).collect();
-        is_model.then(|| (common(&texts), &*first.place))
+        let name = common(&texts);
+        let is_common = texts
+            .iter()
+            .all(|text| text.starts_with(name.trim_end_matches("[…]")));
+        let variables = || {
+            let mut names: Vec<&str> = Vec::new();
+            for text in &texts {
+                let name = text.split(['.', '[']).next().unwrap_or(text);
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            names.join(" and ")
+        };
+        let name = if is_common { name } else { variables() };
+        is_model.then(|| (name, &*first.place))
     }
 
     /// The variable that has all of it, if it has that in several parts.
@@ -117,9 +132,10 @@ impl Text<'_> {
                 holder.place
             ),
             _ if holder.is_only_of_optimizer() => format!(
-                "parameters that the program has replaced, and to which only {}, {} refers, keep {sum}, without their optimizer state",
+                "parameters that the program has replaced, and to which only {}, {} refers, keep {sum}{}, without their optimizer state",
                 optimizer(holder),
-                holder.place
+                holder.place,
+                self.allocated_by()
             ),
             _ if holder.is_value() => {
                 let verb = match of_class(holder) {
@@ -210,6 +226,16 @@ impl Text<'_> {
         Some((&a.text, &b.text))
     }
 
+    /// The list whose tensors together are as large as the request, and their number.
+    pub(super) fn joined(&self) -> Option<(&str, u64)> {
+        let request = self.facts.request.bytes;
+        let is_list = |of: &&Holder| of.kind == HolderKind::Object && of.is_own && of.blocks > 1;
+        let mut lists = self.facts.all_holders().iter().filter(is_list);
+        let list = lists.find(|of| of.bytes.abs_diff(request) <= request / 64)?;
+        let is_line = !self.facts.request.in_forward && !self.facts.request.in_backward;
+        (is_line && list.has_range()).then_some((list.name(), list.blocks))
+    }
+
     /// That tensors are views, and what it would free if they were not.
     pub(super) fn of_views(&self) -> String {
         let covers = |of: &Holder| of.covers.unwrap_or(of.bytes);
@@ -281,6 +307,10 @@ impl Text<'_> {
             _ if holder.kind == HolderKind::Parameters && self.models().is_none() => format!(
                 "del {name}, or assign None to it, before the next model is made, or move it to the host with .cpu()"
             ),
+            _ if self.models().is_some() && !holder.has_range() => {
+                let (names, _) = self.models().unwrap_or_default();
+                format!("del {names} before the next model is trained, if nothing uses it any more, or move it to the host with .cpu(); gradients and optimizer state are no longer needed")
+            }
             _ if self.models().is_some() => "keep only the model in use on the card, and the others, with their gradients and optimizer state, on the host".into(),
             _ if self.advice_of_holder().is_some() => return self.advice_of_holder(),
             _ if holder.kind == HolderKind::Graph && !holder.is_own => {

@@ -272,6 +272,7 @@ fn what_no_object_has_is_not_dropped_by_name() {
     );
     of.kept[0].of_models = true;
     assert_eq!(judged(&of).0, Kind::KeptTensors);
+    of.kept[0].lines[0].in_forward = true;
     let advice = words::advice(&Names::default(), &of, &judge(&of)).unwrap();
     assert!(advice.contains("torch.autocast()"), "{advice}");
     of.kept[0].is_of_second_order = true;

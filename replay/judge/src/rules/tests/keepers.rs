@@ -39,6 +39,30 @@ fn what_only_native_code_refers_to_is_not_called_a_running_call() {
 }
 
 #[test]
+fn what_a_container_has_of_each_round_comes_before_fragmentation() {
+    let unusable = |holders: Vec<Holder>| {
+        let mut of = with(holders, vec![kept(4 * GIB)]);
+        of.cache = Some(Cache {
+            usable: Free {
+                bytes: 5 * GIB,
+                blocks: 40,
+                largest: GIB / 2,
+                segments: 9,
+                whole: 0,
+            },
+            other_streams: Free::default(),
+            streams: 0,
+            other_pools: Free::default(),
+            reserved: 15 * GIB,
+        });
+        judge(&of).kind
+    };
+    let list = holder(HolderKind::Object, "norms[0…2]", MAIN, 4 * GIB);
+    assert_eq!(unusable(vec![list]), Kind::KeptTensors);
+    assert_eq!(unusable(Vec::new()), Kind::Fragmentation);
+}
+
+#[test]
 fn gradients_with_graphs_are_no_place_for_detach() {
     let graph = holder(HolderKind::Graph, "gradients of net", MAIN, 8 * GIB);
     let of = with(vec![graph], vec![kept(8 * GIB)]);
@@ -79,6 +103,32 @@ fn parameters_to_which_only_an_optimizer_refers_were_replaced() {
     );
     assert!(advice.contains("make a new optimizer"), "{advice}");
     assert_ne!(judged(&all(GIB / 2)).0, Kind::Held, "a small part");
+    // Optimizers that a container has were not replaced in one.
+    let text = "optimizers[1…6].state[…]";
+    let old = holder(HolderKind::Object, text, MAIN, 8 * GIB);
+    assert!(!old.is_only_of_optimizer());
+    let models = Kept {
+        of_models: true,
+        ..kept(8 * GIB)
+    };
+    let (what, advice) = texts(&with(vec![old], vec![models]));
+    assert!(what.starts_with("models of 3 earlier rounds"), "{what}");
+    assert!(advice.starts_with("drop the earlier optimizers, or what keeps them in optimizers"));
+}
+
+#[test]
+fn what_something_else_has_too_does_not_count_for_a_checkpoint() {
+    let part = |text: &str, bytes, frees| Holder {
+        frees: Some(frees),
+        ..holder(HolderKind::Object, text, MAIN, bytes)
+    };
+    let kind = |frees| {
+        let model = part("ckpt['model'][…]", 3 * GIB, 3 * GIB);
+        let state = part("ckpt['optim'][0…3]['exp_avg']", 5 * GIB, frees);
+        judged(&with(vec![model, state], Vec::new())).0
+    };
+    assert_eq!(kind(5 * GIB), Kind::Held);
+    assert_ne!(kind(0), Kind::Held, "the optimizer has it");
 }
 
 #[test]
@@ -291,4 +341,51 @@ fn what_is_computed_from_what_becomes_longer_is_a_part_of_it() {
         Kind::Lengthened,
         "none is kept"
     );
+}
+
+#[test]
+fn a_model_that_was_trained_before_the_newest_one_is_named() {
+    let part = |kind, text: &str, seq: u64| (holder(kind, text, MAIN, 3 * GIB), seq);
+    let of = |parts: Vec<(Holder, u64)>| {
+        let large = |address: usize, seq: u64| Large {
+            address: address as u64,
+            bytes: 3 * GIB,
+            seq: Seq(seq),
+            part: 0,
+            stack: StackId::NONE,
+            running: Running::No,
+            is_of_round: false,
+        };
+        let (holders, seqs): (Vec<Holder>, Vec<u64>) = parts.into_iter().unzip();
+        let mut of = with(holders, Vec::new());
+        of.parts[0].category = Category::Parameter;
+        of.largest = seqs
+            .iter()
+            .enumerate()
+            .map(|(at, seq)| large(at, *seq))
+            .collect();
+        let walk = of.holders.as_mut().expect("holders");
+        walk.blocks = (0..seqs.len()).map(|at| (at as u64, at)).collect();
+        of
+    };
+    let (parameters, gradients) = (HolderKind::Parameters, HolderKind::Gradients);
+    let mut parts = vec![
+        part(parameters, "first.net", 1),
+        part(HolderKind::Object, "first.opt.state[…]['exp_avg']", 2),
+        part(gradients, "first.net", 3),
+        part(parameters, "second.net", 10),
+    ];
+    assert!(
+        !texts(&of(parts.clone())).0.starts_with("first"),
+        "a copy is not trained"
+    );
+    parts.push(part(gradients, "second.net", 12));
+    let (what, advice) = texts(&of(parts.clone()));
+    let says = "first, local of main (train.py:3) keeps 9.00 GiB (64 % of live memory) in 9 blocks of parameters, gradients and optimizer state";
+    assert!(what.starts_with(says), "{what}");
+    assert!(advice.starts_with("del first before the next model is trained, if nothing uses it"));
+    // Its gradients were made again since.
+    parts[2].1 = 11;
+    parts.remove(1);
+    assert!(!texts(&of(parts)).0.starts_with("first"));
 }
