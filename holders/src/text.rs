@@ -52,9 +52,12 @@ pub(crate) fn text(parts: &[Part], numbers: &mut Vec<i64>) -> String {
 
 /// The text without the last key: `state['model'][…]`. None: there is no key.
 pub(crate) fn shape(parts: &[Part]) -> Option<String> {
+    let is_key = |part: &Part| matches!(part, Part::Key(_));
+    if !parts.iter().any(is_key) {
+        return None;
+    }
     let mut parts = shortened(parts);
-    let is_key = |part: &&mut Part| matches!(part, Part::Key(_));
-    *parts.iter_mut().rfind(is_key)? = Part::Element;
+    *parts.iter_mut().rfind(|part| is_key(part))? = Part::Element;
     Some(text_of(&parts, &mut Vec::new()))
 }
 

@@ -2,10 +2,13 @@
 //! rounds hold, free memory that the request cannot use, and the largest part.
 
 mod held;
+mod longer;
 mod models;
+mod requests;
 mod unusable;
 
-pub(crate) use held::{is_without_object, together};
+pub(crate) use held::is_without_object;
+pub(crate) use longer::together;
 use unusable::unusable;
 
 use gpumem_capture::Level;
@@ -24,10 +27,6 @@ const GREW: u64 = 4;
 const LEFT: u64 = 10;
 /// How many blocks are too few to be what a forward keeps on its way.
 const FEW: u64 = 2;
-/// The least percentage of live bytes that the first request of a line is, to be a cause.
-const MOST: u64 = 50;
-/// How much larger than the largest one before it a request of one line is.
-const TIMES: u64 = 2;
 
 pub(crate) fn notable(part: u64, of: u64, percent: u64) -> bool {
     part > 0 && u128::from(part) * 100 >= u128::from(of) * u128::from(percent)
@@ -45,12 +44,12 @@ pub fn judge(facts: &Facts) -> Verdict {
         held::by_calls,
         models::finished,
         unusable,
-        large_request,
-        larger,
+        requests::large_request,
+        requests::larger,
         held::by_one_object,
-        new,
-        held::computed_longer,
-        alike,
+        requests::new,
+        longer::computed_longer,
+        requests::alike,
         models::earlier_model,
         largest,
     ];
@@ -153,7 +152,7 @@ fn outside(facts: &Facts) -> Option<Verdict> {
 }
 
 fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
-    let longer = held::lengthened(facts);
+    let longer = longer::lengthened(facts);
     let at = strongest(facts);
     let kept = at.map(|at| &facts.kept[at]);
     if let Some(longer) = longer
@@ -286,80 +285,25 @@ fn kind_of(facts: &Facts, kept: &Kept) -> (Kind, Certainty) {
     (kind, Certainty::Likely)
 }
 
-/// A request that is much larger than any of its line before.
-fn large_request(facts: &Facts) -> Option<Verdict> {
-    let request = &facts.request;
-    if request.is_workspace && notable(request.bytes, facts.live, NOTABLE) {
-        let of = Figure::block(request.bytes);
-        return Some(of_line(Kind::Workspaces, of, &request.owner));
-    }
-    let lines = sums(facts.parts.iter().map(|part| (&part.owner, part.figure)));
-    let line = lines.first().map_or(0, |(_, figure)| figure.bytes);
-    let is_large = match request.largest_before {
-        Some(before) if request.allocations_before >= 3 => request.bytes / TIMES >= before,
-        // As much as any line has.
-        before => {
-            // Each layer of a forward needs something.
-            let least = if request.in_forward { 100 } else { MOST };
-            let is_most =
-                request.bytes >= line.min(facts.live) && notable(request.bytes, facts.live, least);
-            let is_first = before < Some(request.bytes / TIMES);
-            // Without tensors, contexts and kernel code may have the card.
-            let is_alone = facts.live == 0 && request.bytes < facts.card.mine / TIMES;
-            is_most && is_first && !is_alone
-        }
-    };
-    let is_large = is_large && notable(request.bytes, facts.live, NOTABLE);
-    is_large.then(|| Verdict {
-        line: Some(request.owner.clone()),
-        ..verdict(Kind::LargeRequest, Certainty::Follows, request.bytes)
-    })
-}
-
-/// A tensor much larger than any of its line before: a batch that is larger than all others.
-fn larger(facts: &Facts) -> Option<Verdict> {
-    let larger = facts.larger.as_ref()?;
-    let is_large = larger.allocations >= 4 && larger.bytes / TIMES >= larger.before;
-    let of = Figure::block(larger.bytes);
-    (is_large && notable(of.bytes, facts.live, LEFT))
-        .then(|| of_line(Kind::LargeRequest, of, &larger.owner))
-}
-
-/// Lines that earlier rounds did not have.
-fn new(facts: &Facts) -> Option<Verdict> {
-    let new = facts.new.as_ref()?;
-    let line = new.lines.first().map(|(owner, ..)| owner);
-    notable(new.figure.bytes, facts.live, NOTABLE).then(|| of_line(Kind::New, new.figure, line))
-}
-
-/// Tensors of the request's size are most of the memory.
-fn alike(facts: &Facts) -> Option<Verdict> {
-    let alike = facts.alike.as_ref()?;
-    let parts = facts.parts.iter();
-    let activations = parts.filter(|part| part.category == Category::Activation);
-    let activations: u64 = activations.map(|part| part.figure.bytes).sum();
-    let counts = notable(alike.figure.bytes, facts.live, 60)
-        && alike.figure.blocks <= 8
-        && !notable(activations, facts.live, 50);
-    let line = alike.lines.first().map(|(owner, _)| owner);
-    counts.then(|| of_line(Kind::Alike, alike.figure, line))
-}
-
 /// The largest part of the live memory.
 fn largest(facts: &Facts) -> Option<Verdict> {
     let parts = sums(facts.parts.iter().map(|part| (part.category, part.figure)));
     let most = parts.first()?.0;
     let is_in_step = facts.request.stacks.purpose.phase() == ThreadPhase::Optimizer;
-    // The first step makes the state.
-    let category = match is_in_step && facts.steps == 0 && !facts.request.in_foreach {
-        true => Category::OptimizerState,
-        false => most,
-    };
     let of_category = |category: Category| {
         let figure = parts.iter().find(|(of, _)| *of == category);
         figure.map_or(Figure::default(), |(_, figure)| *figure)
     };
     let state = of_category(Category::OptimizerState).bytes;
+    // The first step makes the state.
+    let is_first = is_in_step && facts.steps == 0;
+    let is_state = is_first && !facts.request.in_foreach && !facts.request.has_no_size;
+    let parameters = of_category(Category::Parameter).bytes;
+    let category = match is_state && notable(state.saturating_add(parameters), facts.live, NOTABLE)
+    {
+        true => Category::OptimizerState,
+        false => most,
+    };
     if let Some(verdict) = models::copies(facts, state) {
         return Some(verdict);
     }

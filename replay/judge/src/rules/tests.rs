@@ -339,6 +339,7 @@ fn other_processes_count_although_pieces_would_add_up() {
 mod advice;
 mod held;
 mod keepers;
+mod needs;
 mod requests;
 
 #[test]

@@ -1,6 +1,7 @@
 //! Rules about free memory of the pool.
 
 use gpumem_capture::Level;
+use gpumem_replay::ThreadPhase;
 
 use super::{NOTABLE, notable, verdict};
 use crate::cache::Cache;
@@ -59,23 +60,17 @@ pub(super) fn unusable(facts: &Facts) -> Option<Verdict> {
     None
 }
 
-/// The room that the code of a library's kernels needs.
-const CODE: u64 = 24 << 20;
+/// The least percentage of the pool that the tensors of a step needed, so that the next step needs the pool, too.
+const AGAIN: u64 = 80;
 
-/// Whether the next step needs what is free in the pool: no step that ended had room for the request.
+/// Whether the next step needs what is free in the pool now. Before the first one has ended, that is known once its backward
+/// runs.
 fn is_needed_again(facts: &Facts) -> bool {
-    let besides = facts.card.mine.saturating_sub(facts.reserved);
-    let request = if facts.request.has_no_size {
-        CODE
-    } else {
-        facts.needed()
-    };
-    let peak = facts
-        .peaks
-        .before
-        .saturating_add(besides)
-        .saturating_add(request);
-    facts.peaks.steps > 0 && facts.card.total.is_some_and(|total| peak > total)
+    let (peaks, request) = (&facts.peaks, &facts.request);
+    let is_in_step =
+        request.in_backward || request.stacks.purpose.phase() == ThreadPhase::Optimizer;
+    let is_known = peaks.steps > 0 || is_in_step;
+    is_known && notable(peaks.before.max(peaks.now), facts.reserved, AGAIN)
 }
 
 /// Who keeps what grows with each round, where private pools do: each CUDA graph has a pool, and tensors in it.

@@ -1,11 +1,9 @@
 //! What to do about a verdict.
 
 use gpumem_replay::attribution::is_in_checkpoint;
-use gpumem_replay::units::{bytes, many};
+use gpumem_replay::units::bytes;
 
 use super::Text;
-use crate::cache::Cache;
-use crate::facts::EXPANDABLE_PAGE;
 use crate::holders::{Holder, HolderKind};
 use crate::kept::{Kept, KeptLine};
 use crate::verdict::Kind;
@@ -110,6 +108,15 @@ impl Text<'_> {
         is_variable || self.holders().count() == 1 && self.holders().all(Holder::is_state)
     }
 
+    /// Whether the tensor whose graph it is has more than one value: it is no sum of losses.
+    fn is_of_several_values(&self) -> bool {
+        let all = self.facts.all_holders().iter();
+        let mut objects = all.filter(|of| of.kind == HolderKind::Object && of.bytes > VALUE);
+        self.holder().is_some_and(|of| {
+            objects.any(|object| (&object.text, &object.place) == (&of.text, &of.place))
+        })
+    }
+
     fn holder_name(&self) -> &str {
         self.holder().map_or("it", Holder::name)
     }
@@ -198,7 +205,7 @@ impl Text<'_> {
             Kind::Waiting => {
                 "make the graph span fewer rounds, checkpoint it, or call backward() in each round if its loss does not need the others".into()
             }
-            Kind::NoBackward if self.has_one_state() => {
+            Kind::NoBackward if self.has_one_state() && self.is_of_several_values() => {
                 "evaluating: use torch.no_grad(); training: one graph goes through the rounds: let it span fewer of them, use a smaller batch, or torch.utils.checkpoint for each round".into()
             }
             Kind::NoBackward => {
@@ -306,37 +313,6 @@ impl Text<'_> {
         format!("allocate less at {line}, or {drop}{lacks}")
     }
 
-    /// What gives memory of the pool to a request outside of it.
-    fn advice_of_cached(&self) -> Option<String> {
-        let empty = match self.facts.cache.as_ref().map(Cache::whole) {
-            None => Some("call torch.cuda.empty_cache() before it".to_owned()),
-            Some(0) => None,
-            Some(whole) => Some(format!(
-                "call torch.cuda.empty_cache() before it, which frees {}",
-                bytes(whole)
-            )),
-        };
-        let fraction = self.fraction().map(|hundredths| {
-            format!("leave it room: torch.cuda.set_per_process_memory_fraction(0.{hundredths:02})")
-        });
-        match (empty, fraction) {
-            (Some(empty), Some(fraction)) => Some(format!("{empty}, or {fraction}")),
-            (empty, fraction) => empty.or(fraction),
-        }
-    }
-
-    /// The hundredths of the card with which PyTorch's pool leaves room for the request, and has a tenth more than its
-    /// tensors. `None`: there is no such part, or the size of the request is not known.
-    fn fraction(&self) -> Option<u64> {
-        let (card, total) = (&self.facts.card, self.facts.card.total?);
-        let room = self.facts.reserved.saturating_add(card.free()?);
-        let pool = room.checked_sub(self.facts.needed())?;
-        let hundredths = pool.saturating_mul(100) / total.max(1);
-        let least = self.facts.tensors.saturating_add(self.facts.tensors / 10);
-        let is_enough = hundredths < 100 && total / 100 * hundredths >= least;
-        (is_enough && !self.facts.request.has_no_size).then_some(hundredths)
-    }
-
     fn advice_of_large_request(&self) -> String {
         match self.outer_product() {
             Some((a, b)) => format!(
@@ -371,74 +347,16 @@ impl Text<'_> {
             None => "free the copies that are no longer needed".into(),
         }
     }
-
-    fn advice_of_fragmentation(&self) -> String {
-        let settings = self.facts.settings.as_deref().unwrap_or_default();
-        let largest = self.facts.cache.as_ref().map_or(0, |of| of.usable.largest);
-        let order = "allocate the largest tensors first, and together what is freed together";
-        let replays = self
-            .facts
-            .replays
-            .as_ref()
-            .filter(|of| of.shows_the_failure());
-        match (replays, self.remedy()) {
-            (_, Some(remedy)) => format!("set {remedy}"),
-            (Some(replays), None) => format!(
-                "{order}; of {} of PyTorch's allocator none serves the request in a replay",
-                many(replays.others.len() as u64, "other setting", "other settings")
-            ),
-            (None, None) if settings.contains("expandable_segments:True") => order.into(),
-            (None, None) if largest < EXPANDABLE_PAGE => format!(
-                "{order}; not tried: other settings of PyTorch's allocator, which gpumem oom replays"
-            ),
-            (None, None) => "not tried: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True may let free blocks merge; gpumem oom replays this run with it".into(),
-        }
-    }
-
-    /// Settings of the allocator that serve the request in a replay.
-    fn remedy(&self) -> Option<String> {
-        let replays = self.facts.replays.as_ref()?;
-        let setting = replays.remedy()?;
-        let doubt = match replays.is_exact {
-            true => "",
-            false => "; not exact: gpumem whatif lists why",
-        };
-        Some(format!(
-            "{} (replayed: the request succeeds, with {} reserved at the peak{doubt})",
-            setting.assignment(),
-            bytes(setting.reserved)
-        ))
-    }
-
-    /// The same after other advice. Where memory grows from round to round, it would help for a while only.
-    fn or_settings(&self, advice: Option<String>) -> Option<String> {
-        let may = matches!(
-            self.verdict.kind,
-            Kind::OtherStreams
-                | Kind::PrivatePools
-                | Kind::LargeRequest
-                | Kind::New
-                | Kind::Alike
-                | Kind::Copies
-                | Kind::OptimizerState
-                | Kind::Workspaces
-                | Kind::Activations
-                | Kind::Model
-                | Kind::Largest
-        );
-        match (advice, self.remedy().filter(|_| may)) {
-            (Some(advice), Some(remedy)) => Some(format!("{advice}; or set {remedy}")),
-            (None, Some(remedy)) => Some(format!("set {remedy}")),
-            (advice, None) => advice,
-        }
-    }
 }
 
-/// What to store in place of a tensor with a graph: of a single value also the number. The smallest block has 512 bytes.
+/// The smallest block, which a single value has.
+const VALUE: u64 = 512;
+
+/// What to store in place of a tensor with a graph: of a single value also the number.
 fn value_of(kept: &Kept) -> &'static str {
     let each = |of: &KeptLine| of.figure.bytes.checked_div(of.figure.blocks);
     match kept.last.as_ref().and_then(each) {
-        Some(bytes) if bytes <= 512 => ".item() or .detach()",
+        Some(bytes) if bytes <= VALUE => ".item() or .detach()",
         _ => ".detach()",
     }
 }

@@ -298,7 +298,13 @@ impl Text<'_> {
             }
             Kind::Cycle => "break the cycle where the objects are no longer needed, or refer to one of them with weakref; gc.collect() frees them meanwhile".into(),
             _ if holder.is_of_calls() => {
-                "let fewer of these calls run at once, or let each of them need less".into()
+                let names: Vec<&str> = self.holders().map(|of| &*of.text).collect();
+                let is_waiting = names.iter().all(|name| !name.contains([' ', '→']));
+                let del = match is_waiting {
+                    true => format!("del {} before a call waits, ", names.join(", ")),
+                    false => String::new(),
+                };
+                format!("{del}let fewer of these calls run at once, or let each of them need less")
             }
             _ if self.holders().all(Holder::is_of_optimizers) => format!(
                 "drop the earlier optimizers, or what keeps them in {name}, before the next one is made"

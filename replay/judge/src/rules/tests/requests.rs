@@ -327,73 +327,27 @@ fn a_store_of_a_fixed_length_is_to_have_less() {
 }
 
 #[test]
-fn a_request_as_large_as_all_of_a_list_is_a_copy_of_it() {
-    let list = holder(HolderKind::Object, "parts[0…17]", MAIN, 8 * GIB);
-    let mut of = with(vec![list], Vec::new());
-    of.request.bytes = 8 * GIB;
-    of.live = 8 * GIB;
-    assert_eq!(kind(&of), Kind::LargeRequest);
-    assert!(
-        texts(&of)
-            .1
-            .starts_with("torch.cat() or torch.stack() of the 3 tensors in parts"),
-        "{}",
-        texts(&of).1
-    );
-    of.request.bytes = 9 * GIB;
-    assert!(!texts(&of).1.contains("torch.cat"));
-}
-
-#[test]
-fn expandable_segments_need_whole_pages_of_theirs() {
-    let mut of = facts();
-    (of.request.bytes, of.request.refused) = (32 * MIB, Some(32 * MIB));
-    of.card.mine = 16 * GIB - 32 * MIB;
-    assert_eq!(kind(&of), Kind::NotMemory);
-    of.settings = Some("expandable_segments:True".into());
-    assert_ne!(kind(&of), Kind::NotMemory, "they need two of 20 MiB");
-}
-
-#[test]
-fn variables_of_threads_that_wait_come_before_fragmentation() {
-    let calls = "local of 10 calls of worker (x.py:8)";
-    let of = |place: &str, bytes| {
-        let batch = Holder {
-            blocks: 10,
-            ..holder(HolderKind::Object, "batch", place, bytes)
-        };
-        let mut of = with(vec![batch], Vec::new());
-        let usable = Free {
-            bytes: 5 * GIB,
-            blocks: 40,
-            largest: GIB / 2,
-            ..Free::default()
-        };
-        of.cache = Some(Cache {
-            usable,
-            reserved: 15 * GIB,
-            ..Cache::default()
-        });
-        judged(&of).0
-    };
-    assert_eq!(of(calls, 10 * GIB), Kind::Held);
-    assert_eq!(of(calls, 8 * GIB), Kind::Fragmentation, "a part");
-    assert_eq!(of(MAIN, 10 * GIB), Kind::Fragmentation);
-}
-
-#[test]
 fn a_graph_through_rounds_cannot_have_a_backward_in_each() {
     let state = holder(HolderKind::Graph, "state", MAIN, 8 * GIB);
     let outs = holder(HolderKind::Graph, "outs[0…2]", MAIN, 8 * GIB);
-    let advice = |of: Holder| {
+    let advice = |of: Holder, bytes| {
         let kept = Kept {
             with_backward: 0,
             ..kept(8 * GIB)
         };
-        texts(&with(vec![of], vec![kept])).1
+        let tensor = Holder {
+            kind: HolderKind::Object,
+            bytes,
+            ..of.clone()
+        };
+        texts(&with(vec![of, tensor], vec![kept])).1
     };
-    assert!(!advice(state).contains("backward()"));
-    assert!(advice(outs).contains("call backward() in each round"));
+    assert!(!advice(state.clone(), MIB).contains("backward()"));
+    assert!(
+        advice(state, 512).contains("call backward() in each round"),
+        "a sum"
+    );
+    assert!(advice(outs, MIB).contains("call backward() in each round"));
 }
 
 #[test]
@@ -404,76 +358,6 @@ fn what_no_object_has_may_be_in_an_array_of_objects() {
     assert!(!advice(&of).contains("autocast"));
     of.kept[0].lines[0].in_forward = true;
     assert!(advice(&of).contains("autocast"));
-}
-
-/// A card of which free memory in PyTorch's cache is a quarter, and a request for the code of kernels.
-fn code_of_kernels() -> Facts {
-    let mut of = facts();
-    (of.request.has_no_size, of.request.bytes) = (true, 0);
-    (of.live, of.tensors, of.reserved) = (9 * GIB, 9 * GIB, 15 * GIB);
-    of.parts[0].figure.bytes = 9 * GIB;
-    let usable = Free {
-        bytes: 6 * GIB,
-        blocks: 9,
-        largest: GIB,
-        segments: 9,
-        whole: 6 * GIB,
-    };
-    of.cache = Some(Cache {
-        usable,
-        reserved: 15 * GIB,
-        ..Cache::default()
-    });
-    of
-}
-
-#[test]
-fn what_the_next_step_needs_again_is_not_emptied() {
-    let mut of = code_of_kernels();
-    of.request.level = Level::PHYSICAL;
-    of.peaks.before = 12 * GIB;
-    of.peaks.steps = 1;
-    assert_eq!(kind(&of), Kind::Cached);
-    of.peaks.before = 15 * GIB;
-    assert_ne!(kind(&of), Kind::Cached, "it is the peak of each step");
-}
-
-#[test]
-fn the_first_step_of_an_optimizer_makes_its_state() {
-    let mut of = facts();
-    of.steps = 0;
-    of.parts[0].category = Category::Parameter;
-    of.request.stacks.purpose = gpumem_replay::Purpose::new(ThreadPhase::Optimizer, false);
-    let (what, advice) = texts(&of);
-    assert!(
-        what.starts_with("the first step of the optimizer makes its state, 0 B so far"),
-        "{what}"
-    );
-    assert!(what.contains("the parameters, which are 14.0 GiB") && advice.contains("less state"));
-    of.request.in_foreach = true;
-    assert_eq!(kind(&of), Kind::Model);
-}
-
-#[test]
-fn a_gradient_is_as_large_as_its_parameter() {
-    let mut of = facts();
-    (of.request.in_backward, of.request.bytes) = (true, 15 * GIB);
-    of.parts[0].category = Category::Parameter;
-    of.largest = vec![Large {
-        address: 1,
-        bytes: 15 * GIB,
-        seq: gpumem_capture::Seq(1),
-        part: 0,
-        stack: gpumem_capture::StackId::NONE,
-        running: Running::No,
-        is_of_round: false,
-    }];
-    let (what, advice) = texts(&of);
-    assert!(
-        what.contains("for the gradient of a parameter of that size"),
-        "{what}"
-    );
-    assert!(advice.starts_with("a smaller batch does not change it"));
 }
 
 #[test]
