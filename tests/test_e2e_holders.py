@@ -43,6 +43,11 @@ def holders_in(dump, report):
     return failures
 
 
+def is_whole(dump, report):
+    """Whether the search of a capture's failure came to its end."""
+    return '"walk whole ' in harness.run([dump, report]).stdout
+
+
 def are_freed(done, count, failure):
     """Compares what a run of SCRIPT frees with the holders that were recorded."""
     freed = [line.split(" ", 2)[1:] for line in done.stdout.splitlines() if line.startswith("freed ")]
@@ -71,10 +76,16 @@ def run(forks, tmp_path):
 
 
 @pytest.mark.parametrize("mode, count", PLANTED.items())
-def test_a_holder_that_is_released_frees_what_is_recorded(run, recorded, tmp_path, mode, count):
+def test_a_holder_that_is_released_frees_what_is_recorded(run, recorded, dump, tmp_path, mode, count):
     """To the byte, by PyTorch's own count."""
-    done = run(mode)
-    [failure] = recorded(tmp_path / "report.bin")
+    report = tmp_path / "report.bin"
+    # On a busy machine, the search may run out of time.
+    for _ in range(3):
+        report.unlink(missing_ok=True)
+        done = run(mode)
+        if is_whole(dump, report):
+            break
+    [failure] = recorded(report)
     [lines] = printed(done.stderr)
     for text in are_freed(done, count, failure):
         assert [label for label in lines if label.startswith(f"{text}, ")], (text, lines)

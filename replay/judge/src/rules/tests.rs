@@ -71,6 +71,20 @@ fn facts() -> Facts {
     }
 }
 
+/// 5 GiB of free memory that a request of 1 GiB cannot use.
+fn in_small_blocks() -> Option<Cache> {
+    Some(Cache {
+        usable: Free {
+            bytes: 5 * GIB,
+            blocks: 40,
+            largest: GIB / 2,
+            ..Free::default()
+        },
+        reserved: 15 * GIB,
+        ..Cache::default()
+    })
+}
+
 fn figure(bytes: u64, blocks: u64) -> Figure {
     Figure { bytes, blocks }
 }
@@ -385,19 +399,7 @@ fn free_memory_in_pieces_comes_before_a_store_that_does_not_grow() {
     of.reserved = 15 * GIB;
     (of.live, of.tensors) = (8 * GIB, 8 * GIB);
     of.kept = vec![kept(6 * GIB)];
-    of.cache = Some(Cache {
-        usable: Free {
-            bytes: 5 * GIB,
-            blocks: 40,
-            largest: GIB / 2,
-            segments: 9,
-            whole: 0,
-        },
-        other_streams: Free::default(),
-        streams: 0,
-        other_pools: Free::default(),
-        reserved: 15 * GIB,
-    });
+    of.cache = in_small_blocks();
     assert_eq!(kind(&of), Kind::KeptTensors);
     of.kept[0].is_window = true;
     assert_eq!(kind(&of), Kind::Fragmentation);

@@ -42,19 +42,7 @@ fn what_only_native_code_refers_to_is_not_called_a_running_call() {
 fn what_a_container_has_of_each_round_comes_before_fragmentation() {
     let unusable = |holders: Vec<Holder>| {
         let mut of = with(holders, vec![kept(4 * GIB)]);
-        of.cache = Some(Cache {
-            usable: Free {
-                bytes: 5 * GIB,
-                blocks: 40,
-                largest: GIB / 2,
-                segments: 9,
-                whole: 0,
-            },
-            other_streams: Free::default(),
-            streams: 0,
-            other_pools: Free::default(),
-            reserved: 15 * GIB,
-        });
+        of.cache = in_small_blocks();
         judge(&of).kind
     };
     let list = holder(HolderKind::Object, "norms[0…2]", MAIN, 4 * GIB);

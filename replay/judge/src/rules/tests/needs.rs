@@ -43,17 +43,7 @@ fn variables_of_threads_that_wait_come_before_fragmentation() {
             ..holder(HolderKind::Object, "batch", place, bytes)
         };
         let mut of = with(vec![batch], Vec::new());
-        let usable = Free {
-            bytes: 5 * GIB,
-            blocks: 40,
-            largest: GIB / 2,
-            ..Free::default()
-        };
-        of.cache = Some(Cache {
-            usable,
-            reserved: 15 * GIB,
-            ..Cache::default()
-        });
+        of.cache = in_small_blocks();
         judged(&of).0
     };
     assert_eq!(of(calls, 10 * GIB), Kind::Held);
