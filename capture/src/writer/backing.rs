@@ -37,7 +37,10 @@ impl Writer {
         let mut upto = (2 * backed).min(self.ring.capacity());
         if self.memory.back_slots(backed..upto).is_err() {
             if self.memory.make_slots_private(backed).is_err() {
-                self.abandon(Ended::NoMemory);
+                self.abandon(match self.memory.is_cut() {
+                    true => Ended::MemoryGone,
+                    false => Ended::NoMemory,
+                });
                 return;
             }
             upto = self.ring.capacity();

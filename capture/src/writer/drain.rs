@@ -130,6 +130,9 @@ impl Writer {
                     }
                     // If the memory is gone, that is reported instead.
                     Err(_) if !self.is_direct && !self.has_its_memory() => {}
+                    Err(_) if !self.is_direct && self.memory.is_cut() => {
+                        self.abandon(Ended::MemoryGone);
+                    }
                     Err(error) => {
                         self.note_failure(state, &error);
                         if state.failures == 1 {

@@ -263,6 +263,9 @@ impl Memory {
             // A larger page may also have a part that is in use.
             return Err(io::Error::from_raw_os_error(libc::ENOMEM));
         }
+        if self.is_cut() {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
         let bytes = end as usize - from as usize;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -278,6 +281,15 @@ impl Memory {
             }
         }
         Ok(())
+    }
+
+    /// Whether somebody has truncated the ring's file. False if it has no name any more.
+    pub(super) fn is_cut(&self) -> bool {
+        let RingAt::File(at) = &self.at else {
+            return false;
+        };
+        let bytes = (self.ring_bytes + self.queue_bytes) as u64;
+        std::fs::metadata(at.path()).is_ok_and(|file| file.len() < bytes)
     }
 
     /// Marks the file if it lacks a part. Called after each of the two has changed: what the file is according to its

@@ -104,6 +104,37 @@ fn without_more_memory_the_rest_is_the_process_s_own() {
     assert_eq!((events, integrity.ring), (6 * SLOTS, RingState::NotNeeded));
 }
 
+/// Bytes of the head and of the slots that have memory from the start.
+const FIRST: u64 = 24 * 1024 + 8_192 * 64;
+
+/// Where another program has truncated the ring's file, its memory counts as lost, not as full.
+#[test]
+fn a_ring_that_was_truncated_is_not_full() {
+    for of_the_queue in [false, true] {
+        let (folder, rings) = (tempfile::tempdir().unwrap(), in_memory());
+        let (_, writer) = begin(folder.path(), rings.path());
+        let ring = writer.ring_path().unwrap();
+        let mut options = std::fs::OpenOptions::new();
+        options
+            .write(true)
+            .open(ring)
+            .unwrap()
+            .set_len(FIRST)
+            .unwrap();
+        if of_the_queue {
+            record(writer, 0..100);
+            writer.stop_drain();
+            writer.run_drain(None, &|trouble| panic!("{trouble:?}"), &|| {});
+        } else {
+            (0..8_193).for_each(|n| {
+                let _ = writer.event(&event(writer, n));
+            });
+        }
+        assert_eq!(writer.ended(), Some(Ended::MemoryGone), "{of_the_queue}");
+        assert!(!writer.is_partly_private());
+    }
+}
+
 const VARIABLE: &str = "GPUMEM_CAPTURE_BACKING";
 const READY: &str = "all is recorded";
 /// More than the half that keeps its memory.

@@ -73,11 +73,10 @@ pub(crate) fn check() {
     threads::accept();
 }
 
-/// Prints to stderr, once, that recording has ended and why, if a fault has ended it. Not for a signal handler.
+/// Prints to stderr, once, that recording has ended because its memory was lost, and why. Not for a signal handler.
 pub(crate) fn tell(capture: &Path) {
     // A child that was forked meanwhile leaves the message to its parent.
-    if !broken() || install::installed() != Installed::Here || !account::is_first(Once::MemoryLost)
-    {
+    if install::installed() != Installed::Here || !account::is_first(Once::MemoryLost) {
         return;
     }
     let why = match ranges::code() {

@@ -321,7 +321,7 @@ impl Storage {
         }
         thread::last::check();
         fault::check();
-        if fault::broken() {
+        if fault::broken() || writer.ended() == Some(Ended::MemoryGone) {
             writer.abandon(Ended::MemoryGone);
             fault::tell(writer.path().unwrap_or(Path::new("the capture")));
             if let Some(ring) = writer.ring_path() {
