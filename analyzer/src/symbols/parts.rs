@@ -118,13 +118,14 @@ impl Code {
     fn jumps(&self, code: &Range<u64>) -> Option<BTreeSet<u64>> {
         const JMP: u8 = 0xe9;
         let segment = self.segment(code.start)?;
-        let offset = segment.offset + (code.start - segment.addresses.start);
+        let within = code.start - segment.addresses.start;
+        let offset = segment.offset.checked_add(within)?;
         let end = code.end.min(segment.addresses.end);
         let bytes = bytes(&self.file, offset, end.checked_sub(code.start)?)?;
         let jumps = bytes.windows(6).enumerate().filter_map(|(at, window)| {
             let is_jump = window[1] == JMP || (window[0] == 0x0f && window[1] & 0xf0 == 0x80);
             let distance = i32::from_le_bytes(window[2..].try_into().ok()?);
-            let next = code.start + at as u64 + 6;
+            let next = code.start.checked_add(at as u64 + 6)?;
             is_jump.then(|| next.wrapping_add_signed(distance.into()))
         });
         Some(jumps.collect())
@@ -237,5 +238,24 @@ mod tests {
         assert_eq!(parts(&stripped, 0..u64::MAX), []);
         assert_eq!(parts(&source, split.clone()), []);
         assert_eq!(parts(folder.path(), split), []);
+    }
+
+    /// A file with one segment at the end of all addresses, and with one at the end of all offsets.
+    #[test]
+    fn numbers_that_do_not_fit_are_no_code() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), [0xe9; 64]).expect("written");
+        let jumps = |addresses: Range<u64>, offset, code| {
+            let code_of = |file| Code {
+                file,
+                segments: vec![Segment { addresses, offset }],
+                starts: Vec::new(),
+            };
+            let file = File::open(file.path()).expect("the file");
+            code_of(file).jumps(&code)
+        };
+        let near_the_end = jumps(u64::MAX - 20..u64::MAX, 0, u64::MAX - 10..u64::MAX);
+        assert_eq!(near_the_end.map(|all| all.len()), Some(5));
+        assert_eq!(jumps(0..64, u64::MAX - 5, 10..20), None);
     }
 }

@@ -1,4 +1,5 @@
-//! What a round is: a step if any were marked, else a round of the outermost loop that holds most of what stays.
+//! What a round is: a step if any were marked, else a round of the outermost loop that holds most of what stays. After
+//! the last step of a training, such as in its evaluation, a loop counts that holds much of all memory.
 
 use gpumem_capture::{Event, EventKind, Level, Record, Seq};
 use gpumem_replay::attribution::Owner;
@@ -30,6 +31,8 @@ struct Followed {
     first: Seq,
     /// The bytes of its stacks that were live at the end of one of its rounds, without weights.
     bytes: u64,
+    /// Whether these were much of all live bytes.
+    is_much: bool,
 }
 
 /// Follows a capture's records to find its rounds.
@@ -37,6 +40,9 @@ struct Followed {
 pub struct RoundClock {
     level: Level,
     has_steps: bool,
+    /// Allocations since the last step, and in the longest one.
+    since_step: u64,
+    longest_step: u64,
     rounds: Rounds,
     loops: Vec<Followed>,
     /// The number of the first loop: those of the driver's blocks have other numbers than those of tensors.
@@ -50,6 +56,8 @@ impl Default for RoundClock {
         Self {
             level: Level::DRIVER,
             has_steps: false,
+            since_step: 0,
+            longest_step: 0,
             rounds: Rounds::default(),
             loops: Vec::new(),
             base: 0,
@@ -75,13 +83,13 @@ impl RoundClock {
         };
         match event.kind {
             EventKind::STEP => {
-                *self = Self {
-                    has_steps: true,
-                    ..Self::default()
-                };
+                self.has_steps = true;
+                self.longest_step = self.longest_step.max(self.since_step);
+                self.since_step = 0;
+                self.begin(Level::DRIVER);
                 Some((RoundOf::Step, replay.spans.steps))
             }
-            EventKind::ALLOC if !self.has_steps => {
+            EventKind::ALLOC if !self.is_in_step(event) => {
                 let at = self.allocate(replay, seq, event)?;
                 self.follow(replay, at, seq, event)?;
                 Some((
@@ -104,7 +112,7 @@ impl RoundClock {
     /// What a round is, as far as the records show; `None` without steps and loops.
     pub fn choose(&self) -> Option<RoundOf> {
         match self.has_steps {
-            true => Some(RoundOf::Step),
+            true => self.outermost(false).or(Some(RoundOf::Step)),
             // One round may allocate several times at a line.
             false => self.outermost(false).or_else(|| self.outermost(true)),
         }
@@ -116,10 +124,11 @@ impl RoundClock {
         let newest = |at: &Followed| of(at).newest().map_or(0, |start| start.seq.0);
         let length = |at: &Followed| newest(at).saturating_sub(at.first.0);
         let loops = self.loops.iter().filter(|at| {
-            let least = if is_line { ENOUGH } else { 0 };
+            let least = if is_line || self.has_steps { ENOUGH } else { 0 };
             of(at).is_line == is_line
                 && of(at).round() >= least
                 && at.bytes > 0
+                && (at.is_much || !self.has_steps)
                 && newest(at) >= self.newest.0 / 2
         });
         let longest = loops.clone().map(length).max()?;
@@ -146,14 +155,29 @@ impl RoundClock {
         })
     }
 
+    /// Whether an allocation may belong to a step: after the last one, more follow than in any step. Counts it.
+    fn is_in_step(&mut self, event: &Event) -> bool {
+        let is_tensor = event.level == Level::TENSOR;
+        self.since_step += u64::from(is_tensor && self.has_steps);
+        self.has_steps && (!is_tensor || self.since_step <= self.longest_step)
+    }
+
+    /// Begins to look for loops of blocks of a level.
+    fn begin(&mut self, level: Level) {
+        *self = Self {
+            level,
+            base: self.base + self.rounds.loops().len(),
+            rounds: Rounds::default(),
+            loops: Vec::new(),
+            newest: Seq(0),
+            ..*self
+        };
+    }
+
     /// Tensors count, or the driver's blocks before the first tensor.
     fn allocate(&mut self, replay: &Replay, seq: Seq, event: &Event) -> Option<usize> {
         if event.level == Level::TENSOR && self.level != Level::TENSOR {
-            *self = Self {
-                level: Level::TENSOR,
-                base: self.base + self.rounds.loops().len(),
-                ..Self::default()
-            };
+            self.begin(Level::TENSOR);
         }
         if event.level != self.level {
             return None;
@@ -171,18 +195,25 @@ impl RoundClock {
         if known.is_none() && (ended > 1 || !is_the_programs(&replay.names, of.code)) {
             return None;
         }
-        if !ended.is_power_of_two() {
+        if !ended.is_power_of_two() && !(self.has_steps && ended.is_multiple_of(ENOUGH)) {
             return known.map(drop);
         }
         let bytes = self
             .bytes(replay, at, event.level)
             .saturating_sub(event.bytes);
+        let devices = replay.devices.keys();
+        let live = devices.map(|device| replay.counters(*device, event.level).live);
+        let now = Followed {
+            at,
+            first: known.map_or(seq, |known| self.loops[known].first),
+            bytes,
+            is_much: bytes >= live.sum::<u64>() / 5 * 2,
+        };
         match known {
-            Some(known) => self.loops[known].bytes = bytes,
+            Some(known) => self.loops[known] = now,
             None => {
                 self.make_room(seq);
-                let first = seq;
-                self.loops.push(Followed { at, first, bytes });
+                self.loops.push(now);
             }
         }
         Some(())

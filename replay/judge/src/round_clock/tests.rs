@@ -153,10 +153,30 @@ fn a_server_that_keeps_responses_grows_by_them() {
 
 #[test]
 fn marked_steps_come_before_loops() {
-    let ran = Ran::of(&[serve(9), vec![Step, Step], serve(9)].concat());
+    let step = || [serve(9), vec![Step]].concat();
+    let ran = Ran::of(&[step(), step(), step(), serve(9)].concat());
     let (first, ended, _) = ran.chosen().expect("steps");
-    assert_eq!((first, ended), (-1, 2));
+    assert_eq!((first, ended), (-1, 3));
     assert!(!(0..9).any(|at| ran.clock.follows(RoundOf::Loop(at))));
+}
+
+/// More follows the last step than belongs to one.
+#[test]
+fn after_the_last_step_a_loop_counts_that_keeps_much() {
+    let step = || [serve(3), vec![Step]].concat();
+    let outcome = |evaluation: Vec<Does>, weights: u64| {
+        let weights = vec![Allocate(5, 1 << 40, weights)];
+        Ran::of(&[weights, step(), step(), evaluation].concat()).chosen()
+    };
+    let (first, ended, growth) = outcome(serve(24), 100).expect("a loop");
+    assert_eq!((first, growth.is_growth, growth.per_round), (10, true, 7));
+    assert_eq!(ended, 24 - 3 - 1, "from the end of what may be a step");
+    let (first, ended, _) = outcome(serve(24), 10_000).expect("steps");
+    assert_eq!((first, ended), (-1, 2), "little is kept");
+    let keeps_nothing = rounds(24, |_| vec![]);
+    assert_eq!(outcome(keeps_nothing, 100).expect("steps").0, -1);
+    let (first, ended, _) = outcome([serve(24), step()].concat(), 100).expect("steps");
+    assert_eq!((first, ended), (-1, 3), "another step");
 }
 
 /// A loop that keeps large blocks, such as layers.

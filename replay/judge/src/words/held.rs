@@ -4,7 +4,7 @@ use gpumem_replay::attribution::Owner;
 use gpumem_replay::units::bytes;
 
 use super::Text;
-use crate::holders::{Holder, HolderKind};
+use crate::holders::{Holder, HolderKind, Holders};
 use crate::verdict::Kind;
 
 impl Text<'_> {
@@ -95,17 +95,39 @@ impl Text<'_> {
         let also = holders.iter().find_map(|holder| holder.also.as_ref());
         let also = also.map_or_else(String::new, |also| format!("; also by {also}"));
         let is_one_place = holders.iter().all(|holder| Some(&holder.place) == place);
+        let kept = match self.part_with(&holders) {
+            Some(part) => format!("{} of it kept", bytes(part)),
+            None => "kept".into(),
+        };
         match (&holders[..], place) {
             ([], _) | (_, None) => String::new(),
             (holders, Some(place)) if is_one_place => {
                 let names: Vec<String> = holders.iter().map(|holder| self.name(holder)).collect();
-                format!("; kept by {}, {place}{also}", names.join(" and "))
+                format!("; {kept} by {}, {place}{also}", names.join(" and "))
             }
             (holders, _) => {
                 let names: Vec<String> = holders.iter().map(|of| self.named(of)).collect();
-                format!("; kept by {}{also}", names.join("; and by "))
+                format!("; {kept} by {}{also}", names.join("; and by "))
             }
         }
+    }
+
+    /// What these have, if that is clearly less than all of it.
+    fn part_with(&self, holders: &[&Holder]) -> Option<u64> {
+        let is_whole = |of: &&Holders| of.cut.is_none() && !of.is_earlier;
+        let is_of_live = self.verdict.kind != Kind::PrivatePools;
+        self.facts
+            .holders
+            .as_ref()
+            .filter(is_whole)
+            .filter(|_| is_of_live)?;
+        let is_of = |of: &&Holder| {
+            let mut named = holders.iter();
+            named.any(|holder| (holder.name(), &holder.place) == (of.name(), &of.place))
+        };
+        let all = self.facts.all_holders().iter().filter(is_of);
+        let part: u64 = all.map(|of| of.bytes).sum();
+        (part < self.verdict.bytes / 10 * 9).then_some(part)
     }
 
     /// A sentence about the holder alone.
