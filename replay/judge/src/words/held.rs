@@ -115,7 +115,8 @@ impl Text<'_> {
     /// What these have, if that is clearly less than all of it.
     fn part_with(&self, holders: &[&Holder]) -> Option<u64> {
         let is_whole = |of: &&Holders| of.cut.is_none() && !of.is_earlier;
-        let is_of_live = self.verdict.kind != Kind::PrivatePools;
+        // Their bytes are those of other blocks, too.
+        let is_of_live = !matches!(self.verdict.kind, Kind::PrivatePools | Kind::Lengthened);
         self.facts
             .holders
             .as_ref()

@@ -16,7 +16,7 @@ fn held_by(kind: HolderKind, text: &str, place: &str) -> Option<Holders> {
         is_own: true,
         text: text.into(),
         place: place.into(),
-        bytes: 8 * GIB,
+        bytes: 14 * GIB,
         blocks: 3,
         frees: None,
         covers: None,
@@ -97,6 +97,9 @@ fn the_largest_line_names_who_keeps_it() {
     assert!(advice(&of).contains("free it earlier"));
     of.holders = held_by(HolderKind::Object, "adj", MAIN);
     assert!(what(&of).contains("; kept by adj, local of main (train.py:3)"));
+    let bytes = std::mem::replace(&mut of.holders.as_mut().unwrap().all[0].bytes, 2 * GIB);
+    assert!(what(&of).contains("; 2.00 GiB of it kept by adj, local of main (train.py:3)"));
+    of.holders.as_mut().unwrap().all[0].bytes = bytes;
     let lacks = "or del adj before, if nothing uses it any more; the request lacks 512 MiB";
     assert!(advice(&of).ends_with(lacks), "{}", advice(&of));
     of.holders = held_by(HolderKind::Object, "roll.obs", MAIN);
