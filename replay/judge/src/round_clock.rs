@@ -195,7 +195,7 @@ impl RoundClock {
         if known.is_none() && (ended > 1 || !is_the_programs(&replay.names, of.code)) {
             return None;
         }
-        if !ended.is_power_of_two() && !(self.has_steps && ended.is_multiple_of(ENOUGH)) {
+        if !(ended.is_power_of_two() || self.has_steps && ended.is_multiple_of(ENOUGH)) {
             return known.map(drop);
         }
         let bytes = self

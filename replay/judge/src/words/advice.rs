@@ -151,6 +151,12 @@ impl Text<'_> {
         let queue = name
             .strip_suffix("._queue")
             .or_else(|| name.strip_suffix(".queue"))?;
+        // A method of the program's own class, which is no queue.Queue.
+        if queue == "self" && !holder.place.contains("Queue.") {
+            return Some(format!(
+                "let {name} have fewer tensors, or put them on the host with .cpu()"
+            ));
+        }
         Some(format!(
             "let {name} have fewer: if {queue} is a queue.Queue or an asyncio.Queue, give it a maxsize, so that what fills it waits; or put the tensors on the host with .cpu()"
         ))
