@@ -38,6 +38,7 @@ impl Tensors for Class<'_> {
                     block: planted.block,
                     bytes: planted.bytes,
                     covers: planted.bytes,
+                    is_double: false,
                     references: 1,
                     sharers: planted.sharers as u32,
                 };

@@ -115,8 +115,14 @@ pub(crate) fn group(
         let covers = blocks.of(&group.blocks);
         let covers = covers.map(|block| covered(block, blocks.tensors(block), search));
         let covers: u64 = covers.sum();
+        let is_double = |block: &&Block| {
+            let mut tensors = blocks.tensors(block).iter();
+            tensors.len() > 0 && tensors.all(|(_, memory)| memory.is_double)
+        };
+        let double = blocks.of(&group.blocks).filter(is_double);
         result.holders.push(Holder {
             also,
+            double: double.map(|block| block.bytes).sum(),
             covers: (covers < group.bytes - group.bytes / 8).then_some(covers),
             kind: group.kind,
             text: with_numbers(&group.text, &group.numbers),

@@ -14,6 +14,8 @@ pub struct Memory {
     pub bytes: u64,
     /// The bytes of the block that are elements of the tensor, which a view has few of; all if that is not known.
     pub covers: u64,
+    /// Whether its elements are known to be numbers of double precision.
+    pub is_double: bool,
     /// The number of references to the tensor, that of the Python object included.
     pub references: u32,
     /// The number of tensors that share the storage.

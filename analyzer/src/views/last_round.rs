@@ -27,9 +27,10 @@ pub fn last_round(first: &Replay, rounds: Option<&LoopRounds>) -> At {
     }
 }
 
-/// Whether all memory has been freed.
+/// Whether all memory of the level that is shown by default has been freed.
 fn is_empty(replay: &Replay) -> bool {
-    let mut rows = replay.levels.keys();
+    let shown = level_or_default(None, replay);
+    let mut rows = replay.levels.keys().filter(|(_, level)| *level == shown);
     rows.all(|(device, level)| replay.counters(*device, *level).live == 0)
 }
 

@@ -31,6 +31,7 @@ struct Storage {
     address: u64,
     /// The bytes of the tensor's elements, of a view.
     covers: Option<u64>,
+    is_double: bool,
     references: u32,
     sharers: u32,
 }
@@ -41,6 +42,7 @@ impl Storage {
             block: self.address,
             bytes,
             covers: self.covers.unwrap_or(bytes),
+            is_double: self.is_double,
             references: self.references,
             sharers: self.sharers,
         }
@@ -56,12 +58,14 @@ const DIMENSIONS: [usize; 2] = [40, 48];
 const INLINE: usize = 5;
 /// The bytes of an element, by the number of its type.
 const ITEMS: [u64; 16] = [1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4, 2];
+/// The types of double precision, real and complex.
+const DOUBLE: [usize; 2] = [7, 10];
 
-/// The bytes of a tensor's elements. None if they are not known: of types that are rare, and of tensors with many dimensions.
+/// The bytes of a tensor's elements, and whether these are of double precision. None if they are not known: of types that are rare, and of tensors with many dimensions.
 ///
 /// # Safety
 /// `tensor` is the address of a live `TensorImpl` that has the pointer to its storage at `storage`.
-unsafe fn elements(tensor: usize, storage: usize) -> Option<u64> {
+unsafe fn elements(tensor: usize, storage: usize) -> Option<(u64, bool)> {
     DIMENSIONS.into_iter().find_map(|place| {
         // SAFETY: promised by the caller; even in the smaller form, the larger offset is within the object.
         let at = |index: usize| unsafe { field(tensor, storage + place + 8 * index) };
@@ -71,8 +75,9 @@ unsafe fn elements(tensor: usize, storage: usize) -> Option<u64> {
         let behind = 1 + 2 * INLINE;
         // The layout is another one if the sizes do not give the number of elements.
         let count = at(behind + 1).filter(|count| *count == size)?;
-        let item = ITEMS.get(at(behind + 2)? & 0xffff)?;
-        (count as u64).checked_mul(*item)
+        let kind = at(behind + 2)? & 0xffff;
+        let bytes = (count as u64).checked_mul(*ITEMS.get(kind)?)?;
+        Some((bytes, DOUBLE.contains(&kind)))
     })
 }
 
@@ -139,7 +144,10 @@ impl<'a> Reader<'a> {
             let whole = field(storage, data + SIZE)? as u64;
             Some(Storage {
                 address: field(storage, data)? as u64,
-                covers: elements.filter(|bytes| *bytes < whole),
+                covers: elements
+                    .map(|(bytes, _)| bytes)
+                    .filter(|bytes| *bytes < whole),
+                is_double: elements.is_some_and(|(_, is_double)| is_double),
                 references: field(tensor, 8)? as u32,
                 sharers: field(storage, 8)? as u32,
             })
@@ -160,6 +168,7 @@ impl<'a> Reader<'a> {
             block,
             bytes: known.bytes,
             covers: known.bytes,
+            is_double: false,
             references: graph::word(tensor + 8)? as u32,
             sharers: 0,
         })

@@ -101,6 +101,9 @@ pub(super) fn recorded(holders: &Holders, live: u64) -> String {
         if let Some(covers) = holder.covers {
             let _ = writeln!(out, "covers {covers}");
         }
+        if holder.double > 0 {
+            let _ = writeln!(out, "double {}", holder.double);
+        }
     }
     for (block, holder) in &holders.blocks {
         let _ = writeln!(out, "block {block:x} {holder}");

@@ -49,6 +49,8 @@ pub struct Holder {
     pub frees: Option<u64>,
     /// The bytes that its tensors are, if they are views of larger tensors, which no other object keeps.
     pub covers: Option<u64>,
+    /// The bytes of numbers of double precision.
+    pub double: u64,
     /// Another container that has most of the same tensors, and where it is.
     pub also: Option<String>,
 }
@@ -130,6 +132,7 @@ impl Holders {
                         blocks: blocks.parse().unwrap_or(0),
                         frees: frees.parse().ok(),
                         covers: None,
+                        double: 0,
                         also: None,
                     });
                 }
@@ -145,6 +148,11 @@ impl Holders {
                 ("covers", [bytes]) => {
                     if let Some(holder) = &mut last {
                         holder.covers = bytes.parse().ok();
+                    }
+                }
+                ("double", [bytes]) => {
+                    if let Some(holder) = &mut last {
+                        holder.double = bytes.parse().unwrap_or(0);
                     }
                 }
                 ("block", [address, holder]) => {
@@ -224,6 +232,11 @@ impl Holder {
             bytes: self.bytes,
             blocks: self.blocks,
         }
+    }
+
+    /// Whether its elements are of double precision.
+    pub fn is_double(&self) -> bool {
+        self.double > 0 && self.double >= self.bytes / 10 * 9
     }
 
     /// The object that has the blocks: `metric.preds` for `metric.preds[0…213]`.

@@ -45,7 +45,7 @@ ROOMY = 64 << 30
 ACTIONS = {
     "detach": r"\.detach\(\)|\.item\(\)", "no_grad": r"no_grad", "backward": r"call backward\(\)",
     "drop": r"drop (the|each|it)|keep fewer|\bdel\b|free the|delete|emptying", "host": r"\.cpu\(\)|on the host", "clone": r"\.clone\(\)",
-    "limit": r"limit its length", "batch": r"smaller batch|size of a batch|in parts|compute it in|allocate less", "dtype": r"smaller data type",
+    "limit": r"limit its length", "batch": r"smaller batch|size of a batch|in parts|compute it in|allocate less", "dtype": r"smaller data type", "double": r"\.float\(\) needs half",
     "optimizer": r"less state", "foreach": r"foreach=False", "expandable": r"expandable_segments", "order": r"freed together", "cache_clear": r"cache_clear|maxsize",
     "except": r"except block|clear_frames|text of the exception", "cycle": r"break the cycle|gc\.collect|weakref",
     "fewer": r"fewer rounds", "calls": r"fewer of these calls", "queue": r"a maxsize, so",

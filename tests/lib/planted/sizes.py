@@ -346,3 +346,24 @@ write(nn.ModuleList(Block() for _ in range({layers})).cuda(), [Cache() for _ in 
                        ("self.v = torch.cat([self.v, v], dim=2)", "self.v = torch.cat([self.v[:, :, -8:], v], dim=2)")]}
     never = frozenset(["expandable", "no_grad", "detach"])
     return Program(source, frozenset(["lengthened"]), keepers=("k", "v"), fixes=fixes, never=never, rounds=count)
+
+
+@kind
+def double_precision(rng: Random) -> Program:
+    """A table has the type of NumPy's numbers, and so has what is computed from it."""
+    rows, dim = rng.choice([20_000, 40_000]), rng.choice([512, 768])
+    work = rng.choice(["table / table.norm(dim=1, keepdim=True)", "table - table.mean(0)"])
+    name = rng.choice(["table", "self.table"])
+    load = f'{name} = torch.full(({rows}, {dim}), 0.5, dtype=torch.float64).cuda()\n'
+    rounds = f"for query in range(100):\n    # a round\n    out = {work.replace('table', name)}\n"
+    if name == "table":
+        source = f"{HEAD}{load}{rounds}"
+    else:
+        source = f"""{HEAD}class Index:
+    def __init__(self):
+{indented(load, 2)}    def search(self):
+{indented(rounds, 2)}index = Index()
+index.search()
+"""
+    fixes = {"double": [("float64", "float32")]}
+    return Program(source, frozenset(["large_request", "largest"]), frozenset(["alike"]), (), fixes, part=rng.choice([0.3, 0.6]))

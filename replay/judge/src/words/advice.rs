@@ -6,6 +6,7 @@ use gpumem_replay::units::bytes;
 use super::Text;
 use crate::holders::{Holder, HolderKind};
 use crate::kept::{Kept, KeptLine};
+use crate::rules::{NOTABLE, notable};
 use crate::verdict::Kind;
 
 /// From how many streams on with free memory each may be new.
@@ -13,7 +14,33 @@ const STREAMS: u64 = 4;
 
 impl Text<'_> {
     pub(super) fn advice(&self) -> Option<String> {
-        self.or_settings(self.of_kind())
+        self.or_settings(self.in_float32().or(self.of_kind()))
+    }
+
+    /// What to do first where much of the memory is numbers of double precision, such as NumPy's.
+    fn in_float32(&self) -> Option<String> {
+        let kinds = [
+            Kind::LargeRequest,
+            Kind::Largest,
+            Kind::Alike,
+            Kind::Model,
+            Kind::OptimizerState,
+            Kind::Activations,
+        ];
+        let is_one = |of: &&Holder| {
+            let is_object = matches!(of.kind, HolderKind::Object | HolderKind::Parameters);
+            is_object && of.is_own && of.is_double()
+        };
+        let all = self.facts.all_holders().iter().filter(is_one);
+        let most = all.max_by_key(|of| of.bytes)?;
+        let counts = notable(most.bytes, self.facts.live, NOTABLE);
+        let advice = self
+            .of_kind()
+            .filter(|_| counts && kinds.contains(&self.verdict.kind))?;
+        Some(format!(
+            "{} is float64: .float() needs half, also in what is computed from it, if that is precise enough; or {advice}",
+            most.name()
+        ))
     }
 
     fn of_kind(&self) -> Option<String> {

@@ -32,10 +32,13 @@ impl Text<'_> {
         let mut others = all.filter(|other| other.text != holder.text && other.kind == holder.kind);
         let is_part =
             others.any(|other| (other.name(), &other.place) == (holder.name(), &holder.place));
-        let text = match is_part && holder.text.ends_with(']') {
+        let mut text = match is_part && holder.text.ends_with(']') {
             true => format!("{}[…]", holder.name()),
             false => holder.text.clone(),
         };
+        if holder.is_double() {
+            text += " (float64)";
+        }
         match holder.kind {
             HolderKind::Graph => format!("the graph of {text}"),
             HolderKind::Parameters => format!("the parameters and buffers of {text}"),

@@ -20,6 +20,7 @@ fn held_by(kind: HolderKind, text: &str, place: &str) -> Option<Holders> {
         blocks: 3,
         frees: None,
         covers: None,
+        double: 0,
         also: None,
     };
     Some(Holders {
@@ -104,6 +105,12 @@ fn the_largest_line_names_who_keeps_it() {
     assert!(advice(&of).ends_with(lacks), "{}", advice(&of));
     of.holders = held_by(HolderKind::Object, "roll.obs", MAIN);
     assert!(advice(&of).contains("or keep roll.obs on the host with .cpu()"));
+    // NumPy's numbers are of double precision.
+    of.holders = held_by(HolderKind::Object, "adj", MAIN);
+    of.holders.as_mut().unwrap().all[0].double = 14 * GIB;
+    assert!(what(&of).contains("; kept by adj (float64), local of main (train.py:3)"));
+    let half = "adj is float64: .float() needs half, also in what is computed from it, if that is precise enough; or allocate less at";
+    assert!(advice(&of).starts_with(half), "{}", advice(&of));
     // A variable of a forward that runs is in use.
     of.holders = held_by(
         HolderKind::Object,

@@ -18,6 +18,7 @@ pub(super) fn holder(kind: HolderKind, text: &str, place: &str, bytes: u64) -> H
         blocks: 3,
         frees: None,
         covers: None,
+        double: 0,
         also: None,
     }
 }
