@@ -331,6 +331,15 @@ impl Holder {
         is_one && !name.contains(['.', '→', '('])
     }
 
+    /// The number of elements of a variable's list: 3 of `state[0…2][1]`.
+    pub fn elements(&self) -> Option<u64> {
+        let (name, rest) = self.text.split_once("[0…")?;
+        let (last, rest) = rest.split_once(']')?;
+        let is_plain = |text: &str| !text.contains(['.', '→', '(', '…']);
+        let last: u64 = last.parse().ok()?;
+        (is_plain(name) && !name.contains('[') && is_plain(rest)).then(|| last.saturating_add(1))
+    }
+
     /// Whether it is a variable of several calls of one function that have not returned: work that goes on.
     pub fn is_of_calls(&self) -> bool {
         self.place.starts_with("local of ") && self.place.contains(" calls of ")

@@ -135,6 +135,12 @@ impl Text<'_> {
         is_variable || self.holders().count() == 1 && self.holders().all(Holder::is_state)
     }
 
+    /// Whether a list has it that is shorter than there were rounds, such as the states of layers.
+    fn has_states(&self, kept: &Kept) -> bool {
+        let is_short = |of: &Holder| of.elements().is_some_and(|of| 2 * of <= kept.of);
+        self.holders().count() == 1 && self.holders().all(is_short)
+    }
+
     /// Whether the tensor whose graph it is has more than one value: it is no sum of losses.
     fn is_of_several_values(&self) -> bool {
         let all = self.facts.all_holders().iter();
@@ -206,7 +212,7 @@ impl Text<'_> {
                 "if backward(create_graph=True) makes them, set .grad to None in each round, or use torch.autograd.grad(…, create_graph=True); .detach() what a round passes to the next one".into()
             }
             // A variable has one value: its graph goes through the rounds.
-            Kind::KeptGraphs if kept.of > 1 && self.has_one_state() => {
+            Kind::KeptGraphs if kept.of > 1 && (self.has_one_state() || self.has_states(kept)) => {
                 let retained = match is_retained {
                     true => "; backward() then needs no retain_graph=True",
                     false => "",

@@ -222,9 +222,18 @@ fn detach_is_advised_only_where_there_is_a_graph() {
     let graph = holder(HolderKind::Graph, "m.preds[0…2]", MAIN, GIB);
     let of = with(vec![preds(), graph], vec![kept(8 * GIB)]);
     assert!(advice(&of).contains("detach"), "{}", advice(&of));
-    let state = holder(HolderKind::Graph, "state", MAIN, 8 * GIB);
-    let of = with(vec![state], vec![kept(8 * GIB)]);
-    assert!(advice(&of).starts_with("one graph goes through the rounds"));
+    let goes_through = |text| {
+        let state = holder(HolderKind::Graph, text, MAIN, 8 * GIB);
+        let rounds = Kept {
+            of: 6,
+            ..kept(8 * GIB)
+        };
+        let of = with(vec![state], vec![rounds]);
+        advice(&of).starts_with("one graph goes through the rounds")
+    };
+    assert!(goes_through("state"));
+    assert!(goes_through("hidden[0…1][0]"), "the states of two layers");
+    assert!(!goes_through("losses[0…9]") && !goes_through("m.h[0…1]"));
 }
 
 #[test]
