@@ -226,6 +226,7 @@ fn detach_is_advised_only_where_there_is_a_graph() {
         let state = holder(HolderKind::Graph, text, MAIN, 8 * GIB);
         let rounds = Kept {
             of: 6,
+            with_backward: 6,
             ..kept(8 * GIB)
         };
         let of = with(vec![state], vec![rounds]);
