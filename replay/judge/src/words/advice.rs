@@ -104,6 +104,9 @@ impl Text<'_> {
             Kind::Activations if self.facts.request.is_without_backward => {
                 "evaluating, or a model that is not trained: use torch.no_grad(); training: use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast".into()
             }
+            Kind::Activations if self.has_other_models() => {
+                "use torch.no_grad() for the forward of a model that is not trained; else use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast".into()
+            }
             Kind::Activations => {
                 "use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast".into()
             }
@@ -139,6 +142,16 @@ impl Text<'_> {
     fn has_states(&self, kept: &Kept) -> bool {
         let is_short = |of: &Holder| of.elements().is_some_and(|of| 2 * of <= kept.of);
         self.holders().count() == 1 && self.holders().all(is_short)
+    }
+
+    /// Whether the program has models of several sizes, such as a teacher and its student. One of the same size may be a copy.
+    fn has_other_models(&self) -> bool {
+        let all = self.facts.all_holders().iter();
+        let is_model = |of: &&Holder| of.is_own && of.kind == HolderKind::Parameters;
+        let mut sizes: Vec<u64> = all.filter(is_model).map(|of| of.bytes).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes.len() > 1
     }
 
     /// Whether the tensor whose graph it is has more than one value: it is no sum of losses.

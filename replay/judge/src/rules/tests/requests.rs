@@ -161,8 +161,16 @@ fn states_of_earlier_optimizers_come_before_free_memory_in_pieces() {
 
 #[test]
 fn a_forward_without_a_backward_may_be_an_evaluation() {
-    let mut of = facts();
+    let model = |name, bytes| holder(HolderKind::Parameters, name, MAIN, bytes);
+    let mut of = with(vec![model("net", GIB), model("best", GIB)], Vec::new());
     assert!(texts(&of).1.starts_with("use a smaller batch"));
+    of.holders.as_mut().unwrap().all[1] = model("teacher", 2 * GIB);
+    let advice = texts(&of).1;
+    assert!(
+        advice.starts_with("use torch.no_grad() for the forward of a model that is not trained"),
+        "{advice}"
+    );
+    let mut of = facts();
     of.request.is_without_backward = true;
     assert!(
         texts(&of).1.starts_with(
