@@ -24,7 +24,7 @@ def test_cpython_frees_the_state_of_a_thread_but_not_its_frames(version, python_
     assert [word for word in words if not word.endswith(" same")] == []
 
 
-@pytest.mark.parametrize("version", versions("py38", "py312"))
+@pytest.mark.parametrize("version", versions("py312"))
 def test_a_thread_that_is_held_within_a_walk_until_the_interpreter_is_gone(version, python_env, build_c, tmp_path):
     """After every answer of the interpreter that it is not finalizing, where the stack is known, and after some where
     it is new and its functions' names are read."""
