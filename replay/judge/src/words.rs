@@ -3,6 +3,7 @@
 mod advice;
 mod free;
 mod held;
+mod needs;
 mod rounds;
 
 use gpumem_replay::names::Names;

@@ -47,7 +47,9 @@ pub(super) fn lengthened(facts: &Facts) -> Option<Verdict> {
     let counts = notable(figure.bytes, facts.live, NOTABLE) && notable(rose, each?, NOTABLE);
     counts.then(|| Verdict {
         holders: others.iter().fold(of_program(kept), |mut all, of| {
-            all.extend(of_program(of));
+            let more = of_program(of).into_iter();
+            let new: Vec<_> = more.filter(|at| !all.contains(at)).collect();
+            all.extend(new);
             all
         }),
         ..of_line(Kind::Lengthened, figure, &kept.owner)

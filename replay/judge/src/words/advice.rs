@@ -1,12 +1,8 @@
 //! What to do about a verdict.
 
-use gpumem_replay::attribution::is_in_checkpoint;
-use gpumem_replay::units::bytes;
-
 use super::Text;
 use crate::holders::{Holder, HolderKind};
 use crate::kept::{Kept, KeptLine};
-use crate::rules::{NOTABLE, notable};
 use crate::verdict::Kind;
 
 /// From how many streams on with free memory each may be new.
@@ -17,33 +13,7 @@ impl Text<'_> {
         self.or_settings(self.in_float32().or(self.of_kind()))
     }
 
-    /// What to do first where much of the memory is numbers of double precision, such as NumPy's.
-    fn in_float32(&self) -> Option<String> {
-        let kinds = [
-            Kind::LargeRequest,
-            Kind::Largest,
-            Kind::Alike,
-            Kind::Model,
-            Kind::OptimizerState,
-            Kind::Activations,
-        ];
-        let is_one = |of: &&Holder| {
-            let is_object = matches!(of.kind, HolderKind::Object | HolderKind::Parameters);
-            is_object && of.is_own && of.is_double()
-        };
-        let all = self.facts.all_holders().iter().filter(is_one);
-        let most = all.max_by_key(|of| of.bytes)?;
-        let counts = notable(most.bytes, self.facts.live, NOTABLE);
-        let advice = self
-            .of_kind()
-            .filter(|_| counts && kinds.contains(&self.verdict.kind))?;
-        Some(format!(
-            "{} is float64: .float() needs half, also in what is computed from it, if that is precise enough; or {advice}",
-            most.name()
-        ))
-    }
-
-    fn of_kind(&self) -> Option<String> {
+    pub(super) fn of_kind(&self) -> Option<String> {
         let line = self.line();
         let text = match self.verdict.kind {
             Kind::TooLarge if self.facts.request.allocations_before > 0 => self.advice_of_large_request(),
@@ -71,6 +41,8 @@ impl Text<'_> {
                     return Some("limit what it is computed from, which grows, or the size of a batch".into());
                 }
                 match (is_request, self.holders().next()) {
+                    // What a forward works with.
+                    (true, Some(of)) if of.is_in_forward() && of.is_variable() => "limit its length, or the size of a batch".into(),
                     (true, _) => "limit its length, or keep the pieces on the host; torch.cat needs the old and the new tensor at once".into(),
                     (false, Some(of)) if !of.is_variable() || of.kind == HolderKind::Parameters => "limit its length, or keep parts of it on the host".into(),
                     (false, _) => "limit its length, or the size of a batch".into(),
@@ -98,18 +70,7 @@ impl Text<'_> {
             Kind::Workspaces => {
                 "set CUBLAS_WORKSPACE_CONFIG=:4096:2:16:8 or :16:8 for smaller ones, at some cost in speed".into()
             }
-            Kind::Activations if is_in_checkpoint(self.names, self.facts.request.stacks.py) => {
-                "use a smaller batch, if they grow with it, or checkpoint smaller parts of the model: of each, all tensors are live while it runs".into()
-            }
-            Kind::Activations if self.facts.request.is_without_backward => {
-                "evaluating, or a model that is not trained: use torch.no_grad(); training: use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast".into()
-            }
-            Kind::Activations if self.has_other_models() => {
-                "use torch.no_grad() for the forward of a model that is not trained; else use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast".into()
-            }
-            Kind::Activations => {
-                "use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast".into()
-            }
+            Kind::Activations => self.advice_of_activations().into(),
             Kind::Model if self.holder().is_some() => {
                 if let Some(advice) = self.advice_of_holder() {
                     return Some(advice);
@@ -118,13 +79,7 @@ impl Text<'_> {
                 format!("keep fewer models of {name} on the card: move the others to the host with .cpu(), or use a smaller data type")
             }
             Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
-            Kind::Largest if self.holder().is_some() => self.advice_of_largest(),
-            Kind::Largest if self.facts.request.in_forward => format!(
-                "use a smaller batch, if it grows with it, compute it in parts at {line}, or free it earlier"
-            ),
-            // What one call works with.
-            Kind::Largest if self.verdict.line.as_ref() == Some(&self.facts.request.owner.clone().whole()) => self.advice_of_large_request(),
-            Kind::Largest => format!("allocate less at {line}, or free it earlier"),
+            Kind::Largest => self.advice_of_largest(),
             Kind::Host => "pin less (pin_memory=False), or raise ulimit -l".into(),
             Kind::Unknown if self.of_contexts().is_some() => "use a GPU with more memory, or a larger limit".into(),
             Kind::Unknown => "run it again with GPUMEM_STACKS=mixed".into(),
@@ -142,16 +97,6 @@ impl Text<'_> {
     fn has_states(&self, kept: &Kept) -> bool {
         let is_short = |of: &Holder| of.elements().is_some_and(|of| 2 * of <= kept.of);
         self.holders().count() == 1 && self.holders().all(is_short)
-    }
-
-    /// Whether the program has models of several sizes, such as a teacher and its student. One of the same size may be a copy.
-    fn has_other_models(&self) -> bool {
-        let all = self.facts.all_holders().iter();
-        let is_model = |of: &&Holder| of.is_own && of.kind == HolderKind::Parameters;
-        let mut sizes: Vec<u64> = all.filter(is_model).map(|of| of.bytes).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        sizes.len() > 1
     }
 
     /// Whether the tensor whose graph it is has more than one value: it is no sum of losses.
@@ -351,21 +296,7 @@ impl Text<'_> {
         Some(text)
     }
 
-    /// Memory that a variable or an attribute has: whether the program still needs it is not known.
-    fn advice_of_largest(&self) -> String {
-        let (line, name) = (self.line(), self.holder_name());
-        let drop = match self.holder().is_some_and(Holder::is_variable) {
-            true => format!("del {name} before, if nothing uses it any more"),
-            false => format!("keep {name} on the host with .cpu()"),
-        };
-        let lacks = match crate::rules::missing(self.facts) {
-            0 => String::new(),
-            missing => format!("; the request lacks {}", bytes(missing)),
-        };
-        format!("allocate less at {line}, or {drop}{lacks}")
-    }
-
-    fn advice_of_large_request(&self) -> String {
+    pub(super) fn advice_of_large_request(&self) -> String {
         match self.outer_product() {
             Some((a, b)) => format!(
                 "check the shapes of {a} and {b}: (N, 1) and (N,) broadcast to (N, N), which .squeeze() or .unsqueeze() of one of them prevents"

@@ -224,44 +224,6 @@ impl Text<'_> {
         })
     }
 
-    /// Two variables of one size, if the request is as large as every element of one with every element of the other.
-    pub(super) fn outer_product(&self) -> Option<(&str, &str)> {
-        /// The step of sizes of PyTorch's blocks.
-        const STEP: u64 = 512;
-        let all = self.facts.holders.iter().flat_map(|holders| &holders.all);
-        let mut mine: Vec<&Holder> = all
-            .filter(|of| of.kind == HolderKind::Object && of.is_variable() && of.blocks == 1)
-            .filter(|of| of.is_own)
-            .collect();
-        mine.retain(|of| of.bytes > STEP);
-        let bytes = u128::from(self.facts.request.bytes);
-        let fits = |a: &Holder, b: &Holder| {
-            let most = u128::from(a.bytes) * u128::from(b.bytes);
-            let least = u128::from(a.bytes - STEP) * u128::from(b.bytes - STEP);
-            [2, 4, 8]
-                .into_iter()
-                .any(|size| (least + 1..=most).contains(&(bytes * size)))
-        };
-        let pairs = mine
-            .iter()
-            .enumerate()
-            .flat_map(|(at, a)| mine[at + 1..].iter().map(move |b| (*a, *b)));
-        let (a, b) = pairs
-            .into_iter()
-            .find(|(a, b)| a.bytes == b.bytes && fits(a, b))?;
-        Some((&a.text, &b.text))
-    }
-
-    /// The list whose tensors together are as large as the request, and their number.
-    pub(super) fn joined(&self) -> Option<(&str, u64)> {
-        let request = self.facts.request.bytes;
-        let is_list = |of: &&Holder| of.kind == HolderKind::Object && of.is_own && of.blocks > 1;
-        let mut lists = self.facts.all_holders().iter().filter(is_list);
-        let list = lists.find(|of| of.bytes.abs_diff(request) <= request / 64)?;
-        let is_line = !self.facts.request.in_forward && !self.facts.request.in_backward;
-        (is_line && list.has_range()).then_some((list.name(), list.blocks))
-    }
-
     /// That tensors are views, and what it would free if they were not.
     pub(super) fn of_views(&self) -> String {
         let covers = |of: &Holder| of.covers.unwrap_or(of.bytes);

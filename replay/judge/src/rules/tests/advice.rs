@@ -183,8 +183,10 @@ fn a_step_that_needs_more_than_all_before_is_named() {
     };
     let text = "; this step needs at least 15.0 GiB of tensors, and none of the 22 steps before needed more than 5.00 GiB";
     assert!(what(&of).contains(text), "{}", what(&of));
+    assert!(advice(&of).starts_with("limit the size of the largest batch"));
     of.peaks.before = 13 * GIB;
     assert!(!what(&of).contains("this step"));
+    assert!(advice(&of).starts_with("use a smaller batch"));
     (of.peaks.before, of.peaks.steps) = (GIB, 2);
     assert!(!what(&of).contains("this step"));
 }

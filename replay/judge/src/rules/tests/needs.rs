@@ -104,6 +104,31 @@ fn the_first_step_of_an_optimizer_makes_its_state() {
 }
 
 #[test]
+fn what_was_made_before_the_model_is_no_batch() {
+    let mut of = facts();
+    (of.request.in_forward, of.parts[0].category) = (true, Category::Other);
+    let mut parameter = of.parts[0].clone();
+    (parameter.category, parameter.figure.bytes) = (Category::Parameter, GIB);
+    parameter.owner = Owner::Library("libtorch.so".into());
+    of.parts.push(parameter);
+    let block = |part, seq| Large {
+        address: seq,
+        bytes: GIB,
+        seq: gpumem_capture::Seq(seq),
+        part,
+        stack: gpumem_capture::StackId::NONE,
+        running: Running::No,
+        is_of_round: true,
+    };
+    let last = of.parts.len() - 1;
+    of.largest = vec![block(0, 1), block(last, 2)];
+    let advice = texts(&of).1;
+    assert!(advice.starts_with("keep on the host what"), "{advice}");
+    of.largest = vec![block(0, 3), block(last, 2)];
+    assert!(texts(&of).1.starts_with("use a smaller batch"));
+}
+
+#[test]
 fn a_gradient_is_as_large_as_its_parameter() {
     let mut of = facts();
     (of.request.in_backward, of.request.bytes) = (true, 15 * GIB);

@@ -1,0 +1,157 @@
+//! What to do where a program needs more than the card has: activations, one line, numbers of double precision.
+
+use gpumem_replay::Category;
+use gpumem_replay::attribution::is_in_checkpoint;
+use gpumem_replay::units::bytes;
+
+use super::Text;
+use crate::facts::Large;
+use crate::holders::{Holder, HolderKind};
+use crate::rules::{NOTABLE, notable};
+use crate::verdict::Kind;
+
+impl Text<'_> {
+    /// What to do first where much of the memory is numbers of double precision, such as NumPy's.
+    pub(super) fn in_float32(&self) -> Option<String> {
+        let kinds = [
+            Kind::LargeRequest,
+            Kind::Largest,
+            Kind::Alike,
+            Kind::Model,
+            Kind::OptimizerState,
+            Kind::Activations,
+        ];
+        let is_one = |of: &&Holder| {
+            let is_object = matches!(of.kind, HolderKind::Object | HolderKind::Parameters);
+            is_object && of.is_own && of.is_double()
+        };
+        let all = self.facts.all_holders().iter().filter(is_one);
+        let most = all.max_by_key(|of| of.bytes)?;
+        let counts = notable(most.bytes, self.facts.live, NOTABLE);
+        let advice = self
+            .of_kind()
+            .filter(|_| counts && kinds.contains(&self.verdict.kind))?;
+        Some(format!(
+            "{} is float64: .float() needs half, also in what is computed from it, if that is precise enough; or {advice}",
+            most.name()
+        ))
+    }
+
+    pub(super) fn advice_of_activations(&self) -> &'static str {
+        if is_in_checkpoint(self.names, self.facts.request.stacks.py) {
+            "use a smaller batch, if they grow with it, or checkpoint smaller parts of the model: of each, all tensors are live while it runs"
+        } else if self.facts.request.is_without_backward {
+            "evaluating, or a model that is not trained: use torch.no_grad(); training: use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast"
+        } else if !self.largest_step().is_empty() {
+            "limit the size of the largest batch, or its longest sequence; else use a smaller batch, or torch.utils.checkpoint or torch.autocast"
+        } else if self.has_other_models() {
+            "use torch.no_grad() for the forward of a model that is not trained; else use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast"
+        } else {
+            "use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast"
+        }
+    }
+
+    pub(super) fn advice_of_largest(&self) -> String {
+        let line = self.line();
+        let request = &self.facts.request;
+        if self.holder().is_some() {
+            return self.advice_of_kept();
+        }
+        if self.is_of_set_up() {
+            return format!(
+                "keep on the host what {line} allocates, and move to the card only what is used at a time; or allocate less there"
+            );
+        }
+        if request.in_forward && !self.largest_step().is_empty() {
+            return format!(
+                "limit the size of the largest batch, or its longest sequence; else use a smaller batch, compute it in parts at {line}, or free it earlier"
+            );
+        }
+        if request.in_forward {
+            return format!(
+                "use a smaller batch, if it grows with it, compute it in parts at {line}, or free it earlier"
+            );
+        }
+        // What one call works with.
+        match self.verdict.line.as_ref() == Some(&request.owner.clone().whole()) {
+            true => self.advice_of_large_request(),
+            false => format!("allocate less at {line}, or free it earlier"),
+        }
+    }
+
+    /// Memory that a variable or an attribute has: whether the program still needs it is not known.
+    fn advice_of_kept(&self) -> String {
+        let line = self.line();
+        let name = self.holder().map_or("it", Holder::name);
+        let drop = match self.holder().is_some_and(Holder::is_variable) {
+            true => format!("del {name} before, if nothing uses it any more"),
+            false => format!("keep {name} on the host with .cpu()"),
+        };
+        let lacks = match crate::rules::missing(self.facts) {
+            0 => String::new(),
+            missing => format!("; the request lacks {}", bytes(missing)),
+        };
+        format!("allocate less at {line}, or {drop}{lacks}")
+    }
+
+    /// Whether the verdict's line allocated its large blocks before the last parameter of a model was made: no batch.
+    fn is_of_set_up(&self) -> bool {
+        let part = |of: &Large| self.facts.parts.get(of.part);
+        let is_parameter = |of: &&Large| {
+            let category = part(of).map(|part| part.category);
+            category == Some(Category::Parameter)
+        };
+        let is_mine = |of: &&Large| part(of).map(|part| &part.owner) == self.verdict.line.as_ref();
+        let all = || self.facts.largest.iter();
+        let newest = all().filter(is_mine).map(|of| of.seq).max();
+        newest.is_some() && newest < all().filter(is_parameter).map(|of| of.seq).max()
+    }
+
+    /// Whether the program has models of several sizes, such as a teacher and its student. One of the same size may be a copy.
+    fn has_other_models(&self) -> bool {
+        let all = self.facts.all_holders().iter();
+        let is_model = |of: &&Holder| of.is_own && of.kind == HolderKind::Parameters;
+        let mut sizes: Vec<u64> = all.filter(is_model).map(|of| of.bytes).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes.len() > 1
+    }
+
+    /// Two variables of one size, if the request is as large as every element of one with every element of the other.
+    pub(super) fn outer_product(&self) -> Option<(&str, &str)> {
+        /// The step of sizes of PyTorch's blocks.
+        const STEP: u64 = 512;
+        let all = self.facts.holders.iter().flat_map(|holders| &holders.all);
+        let mut mine: Vec<&Holder> = all
+            .filter(|of| of.kind == HolderKind::Object && of.is_variable() && of.blocks == 1)
+            .filter(|of| of.is_own)
+            .collect();
+        mine.retain(|of| of.bytes > STEP);
+        let bytes = u128::from(self.facts.request.bytes);
+        let fits = |a: &Holder, b: &Holder| {
+            let most = u128::from(a.bytes) * u128::from(b.bytes);
+            let least = u128::from(a.bytes - STEP) * u128::from(b.bytes - STEP);
+            [2, 4, 8]
+                .into_iter()
+                .any(|size| (least + 1..=most).contains(&(bytes * size)))
+        };
+        let pairs = mine
+            .iter()
+            .enumerate()
+            .flat_map(|(at, a)| mine[at + 1..].iter().map(move |b| (*a, *b)));
+        let (a, b) = pairs
+            .into_iter()
+            .find(|(a, b)| a.bytes == b.bytes && fits(a, b))?;
+        Some((&a.text, &b.text))
+    }
+
+    /// The list whose tensors together are as large as the request, and their number.
+    pub(super) fn joined(&self) -> Option<(&str, u64)> {
+        let request = self.facts.request.bytes;
+        let is_list = |of: &&Holder| of.kind == HolderKind::Object && of.is_own && of.blocks > 1;
+        let mut lists = self.facts.all_holders().iter().filter(is_list);
+        let list = lists.find(|of| of.bytes.abs_diff(request) <= request / 64)?;
+        let is_line = !self.facts.request.in_forward && !self.facts.request.in_backward;
+        (is_line && list.has_range()).then_some((list.name(), list.blocks))
+    }
+}
