@@ -104,6 +104,29 @@ def test_views_of_tensors_that_nothing_else_has(run, dump, tmp_path):
     assert len([text for text in texts if text.startswith("covers ")]) == 1, texts
 
 
+def test_numbers_of_double_precision(python_env, simulate, dump, tmp_path):
+    """By their type, also where another one has elements of the same size."""
+    program = tmp_path / "double.py"
+    program.write_text(
+        "import torch\n"
+        "def kept(kind):\n    return torch.ones(1 << 20, dtype=kind).cuda()\n"
+        "real, pairs, whole, single = map(kept, (torch.float64, torch.complex128, torch.int64, torch.float32))\n"
+        "mixed = [kept(torch.float64), kept(torch.float32)]\n"
+        "table = torch.zeros(1 << 25, dtype=torch.float64, device='cuda')\n"
+        "table + 1\n"
+    )
+    done = simulate([python_env("torch215"), program], memory="1GiB", preload=True, cwd=tmp_path, check=False)
+    assert "to try   table is float64: .float() needs half" in done.stderr, harness.described(done)
+    [value] = [json.loads(line)["value"] for line in harness.run([dump, tmp_path / "report.bin"]).stdout.splitlines() if '"holders.' in line]
+    double, text = {}, None
+    for word in re.split("[\n\ufffd]", value):
+        kind, _, rest = word.partition(" ")
+        text = rest if kind == "text" else text
+        if kind == "double":
+            double[text] = int(rest)
+    assert double == {"table": 256 * MIB, "real": 8 * MIB, "pairs": 16 * MIB, "mixed[0…1]": 8 * MIB}
+
+
 def test_modules_gradients_and_graphs_are_holders_of_their_own(run, recorded, tmp_path):
     [lines] = printed(run("graphs").stderr)
     assert {"model: parameters and buffers, global of __main__", "model: gradients, global of __main__"} <= set(lines)
