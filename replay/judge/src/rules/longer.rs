@@ -5,7 +5,7 @@ use gpumem_replay::Figure;
 use super::held::MUCH;
 use super::{NOTABLE, notable, of_line};
 use crate::facts::{Facts, Longer};
-use crate::holders::HolderKind;
+use crate::holders::{Holder, HolderKind};
 use crate::verdict::{Kind, Verdict};
 
 /// How many rises in a row show that what is computed grows with what is kept.
@@ -67,11 +67,13 @@ fn is_of_call(facts: &Facts, of: &Longer) -> bool {
     })
 }
 
-/// Whether a forward computes what a line allocates, or a graph keeps it.
+/// Whether a forward computes what a line allocates, or a graph keeps it. An attribute keeps what a forward puts there.
 fn is_of_graph(facts: &Facts, of: &Longer) -> bool {
     let holders = facts.holders.as_ref();
     let holder = holders.and_then(|all| all.all.get(*all.of(&of.blocks).first()?));
-    of.is_computed || holder.is_some_and(|of| of.kind == HolderKind::Graph)
+    let is_kept = |of: &Holder| of.kind == HolderKind::Object && of.is_own && of.is_in_attribute();
+    of.is_computed && !holder.is_some_and(is_kept)
+        || holder.is_some_and(|of| of.kind == HolderKind::Graph)
 }
 
 /// Other lines that grow with one, such as those of keys and values.

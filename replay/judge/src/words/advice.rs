@@ -37,7 +37,7 @@ impl Text<'_> {
             Kind::Lengthened => {
                 let is_request = self.verdict.line.as_ref() == Some(&self.facts.request.owner.clone().whole());
                 let mut longer = self.facts.longer.iter().filter(|of| Some(&of.owner) == self.verdict.line.as_ref());
-                if longer.all(|of| of.is_computed) {
+                if longer.all(|of| of.is_computed) && self.holder().is_none() {
                     return Some("limit what it is computed from, which grows, or the size of a batch".into());
                 }
                 match (is_request, self.holders().next()) {
@@ -139,7 +139,9 @@ impl Text<'_> {
                 "drop each future from {name} once its result is used, or return the result on the host with .cpu()"
             ));
         }
-        let queue = name
+        // A tensor in an attribute with that name is no queue.
+        let queue = Some(name)
+            .filter(|_| holder.is_element())?
             .strip_suffix("._queue")
             .or_else(|| name.strip_suffix(".queue"))?;
         // A method of the program's own class, which is no queue.Queue.

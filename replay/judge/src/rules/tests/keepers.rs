@@ -312,6 +312,12 @@ fn what_is_computed_from_what_becomes_longer_is_a_part_of_it() {
         ];
         of
     };
+    // A forward puts it into an attribute.
+    let mut bank = of(5, vec![holder(HolderKind::Object, "net.queue", MAIN, GIB)]);
+    bank.longer.iter_mut().for_each(|of| of.is_computed = true);
+    let (what, advice) = texts(&bank);
+    assert!(what.contains("kept by net.queue, local of main"), "{what}");
+    assert!(advice.starts_with("limit its length"), "{advice}");
     let queue = holder(HolderKind::Parameters, "net", MAIN, GIB);
     let (what, _) = texts(&of(5, vec![queue]));
     assert!(
