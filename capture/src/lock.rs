@@ -139,8 +139,8 @@ mod tests {
         let held = lock.lock(1, Duration::ZERO);
         let (bound, before) = (Duration::from_millis(20), waits());
         assert!(lock.lock(1, bound).is_none());
-        // One for each 50 µs.
-        assert!(waits() - before >= 400, "{} waits", waits() - before);
+        // One for each 50 µs: 400. On a busy machine, one that is over before the thread sleeps is not counted.
+        assert!(waits() - before >= 200, "{} waits", waits() - before);
         drop(held);
         assert!(lock.lock(1, bound).is_some());
     }
