@@ -181,7 +181,7 @@ impl Text<'_> {
                     live if facts.request.bytes > live => {
                         format!("more than all that is live ({})", bytes(live))
                     }
-                    live => format!("beside {} that are live", bytes(live)),
+                    live => format!("beside {} that are live{}", bytes(live), self.mostly()),
                 };
                 format!("{line} requests {request} at once, {live}")
             }

@@ -32,6 +32,9 @@ struct Seen {
     taken_again: u64,
 }
 
+/// A program that empties the pool less often does not do it in a loop.
+const OFTEN: u64 = 3;
+
 impl HintWatch {
     /// Observes a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
@@ -72,7 +75,7 @@ impl HintWatch {
     /// The hint for a device, if the memory that was allocated again is large enough.
     pub(super) fn hint(&self, device: DeviceOrdinal) -> Option<Hint> {
         let seen = self.devices.get(&device)?;
-        if !is_notable(seen.taken_again, seen.peak, NOTABLE) {
+        if seen.times < OFTEN || !is_notable(seen.taken_again, seen.peak, NOTABLE) {
             return None;
         }
         let bytes = crate::units::bytes;

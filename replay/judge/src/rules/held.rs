@@ -7,7 +7,7 @@ use gpumem_replay::{Category, Figure};
 
 use super::models::{models_in, replaced};
 use super::{NOTABLE, notable, of_line};
-use crate::facts::{Facts, Running};
+use crate::facts::{Facts, Large, Running};
 use crate::holders::{Holder, HolderKind};
 use crate::kept::Kept;
 use crate::verdict::{Certainty, Kind, Verdict};
@@ -189,9 +189,27 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
     let whole = variables.into_values().filter(|parts| parts.len() > 1);
     let whole = whole.chain(models_in(facts)).map(|of| held(facts, of));
     let whole = whole.max_by_key(|of| of.bytes);
+    // Without such a variable, for example a checkpoint, the request would have fitted.
+    let would_do = |of: &Verdict| {
+        let all = of
+            .holders
+            .iter()
+            .filter_map(|at| facts.all_holders().get(*at));
+        let frees: u64 = all.filter_map(|of| of.frees).sum();
+        let missing = super::missing(facts);
+        let at = |large: &Large| facts.holders.as_ref()?.blocks.get(&large.address).copied();
+        let mut blocks = facts.largest.iter();
+        let has_block = blocks.any(|large| {
+            let is_of = at(large).is_some_and(|at| of.holders.contains(&at));
+            is_of && large.bytes >= facts.request.bytes
+        });
+        frees >= missing && (missing > 0 || has_block) && notable(of.bytes, facts.live, NOTABLE)
+    };
+    let enough = whole.clone().filter(would_do);
     let one = one.map(|of| held(facts, of));
     let most = whole.into_iter().chain(one).max_by_key(|of| of.bytes);
     most.filter(|of| notable(of.bytes, facts.live, MUCH))
+        .or(enough)
 }
 
 /// The least calls whose variables are a cause before free memory in blocks that are too small.

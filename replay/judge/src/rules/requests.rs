@@ -7,7 +7,9 @@ use crate::facts::{Facts, sums};
 use crate::verdict::{Certainty, Kind, Verdict};
 
 /// The least percentage of live bytes that the first request of a line is, to be a cause.
-const MOST: u64 = 50;
+const MOST: u64 = 48;
+/// By how much a block may be larger than its request: one part of so many.
+const ROUNDED: u64 = 64;
 /// How much larger than the largest one before it a request of one line is.
 const TIMES: u64 = 2;
 
@@ -26,8 +28,9 @@ pub(super) fn large_request(facts: &Facts) -> Option<Verdict> {
         before => {
             // Each layer of a forward needs something.
             let least = if request.in_forward { 100 } else { MOST };
+            let block = request.bytes.saturating_add(request.bytes / ROUNDED);
             let is_most =
-                request.bytes >= line.min(facts.live) && notable(request.bytes, facts.live, least);
+                block >= line.min(facts.live) && notable(request.bytes, facts.live, least);
             let is_first = before < Some(request.bytes / TIMES);
             // Without tensors, contexts and kernel code may have the card.
             let is_alone = facts.live == 0 && request.bytes < facts.card.mine / TIMES;

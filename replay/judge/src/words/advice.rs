@@ -10,7 +10,13 @@ const STREAMS: u64 = 4;
 
 impl Text<'_> {
     pub(super) fn advice(&self) -> Option<String> {
-        self.or_settings(self.in_float32().or(self.of_kind()))
+        let advice = self.or_settings(self.in_float32().or(self.of_kind()))?;
+        Some(match self.fits_without_others() {
+            true => format!(
+                "{advice}; or end the other processes, which nvidia-smi lists, or use another GPU"
+            ),
+            false => advice,
+        })
     }
 
     pub(super) fn of_kind(&self) -> Option<String> {
@@ -316,8 +322,9 @@ impl Text<'_> {
                 "limit the size of a batch, or its longest sequence, or compute it in parts".into()
             }
             None => {
-                "request less at once: compute it in parts, or use a smaller data type or batch"
-                    .into()
+                let host = self.most().filter(|of| of.kind == HolderKind::Object && of.is_in_attribute());
+                let host = host.map_or_else(String::new, |of| format!("; or keep {} on the host with .cpu()", of.name()));
+                format!("request less at once: compute it in parts, or use a smaller data type or batch{host}")
             }
         }
     }

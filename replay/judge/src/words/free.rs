@@ -42,7 +42,29 @@ impl Text<'_> {
 
     /// Free memory that would be enough for the request, if it is not what the verdict is about.
     pub(super) fn besides(&self) -> String {
-        let said = matches!(
+        if self.fits_without_others() {
+            return format!(
+                "; other processes have {} of the card, and without them the request would fit",
+                bytes(self.facts.card.others())
+            );
+        }
+        let cache = self.facts.cache.as_ref();
+        let largest = cache.map_or(0, |cache| cache.usable.largest);
+        match crate::rules::usable(self.facts) {
+            Some(usable)
+                if !self.is_independent_of_free()
+                    && usable >= self.facts.needed()
+                    && largest < self.facts.request.bytes =>
+            {
+                format!("; {} more are free, but not as one block", bytes(usable))
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Whether the verdict is about free memory, or what is free does not matter to it.
+    fn is_independent_of_free(&self) -> bool {
+        let is_one = matches!(
             self.verdict.kind,
             Kind::Fragmentation
                 | Kind::OtherStreams
@@ -56,27 +78,17 @@ impl Text<'_> {
                 | Kind::Exception
                 | Kind::Cycle
                 | Kind::Held
-        ) || self.kept().is_some();
-        let Some(usable) = crate::rules::usable(self.facts) else {
-            return String::new();
-        };
-        let others = self.facts.card.others();
-        let is_short = usable < self.facts.needed();
-        if !said && is_short && usable.saturating_add(others) >= self.facts.needed() {
-            return format!(
-                "; other processes have {} of the card, with which the request would fit",
-                bytes(others)
-            );
-        }
-        let largest = self
-            .facts
-            .cache
-            .as_ref()
-            .map_or(0, |cache| cache.usable.largest);
-        if said || is_short || largest >= self.facts.request.bytes {
-            return String::new();
-        }
-        format!("; {} more are free, but not as one block", bytes(usable))
+        );
+        is_one || self.kept().is_some()
+    }
+
+    /// Whether the request would fit if other processes had nothing of the card, and the verdict is of another kind.
+    pub(super) fn fits_without_others(&self) -> bool {
+        let (needed, others) = (self.facts.needed(), self.facts.card.others());
+        let usable = crate::rules::usable(self.facts);
+        !self.is_independent_of_free()
+            && usable
+                .is_some_and(|usable| usable < needed && usable.saturating_add(others) >= needed)
     }
 
     /// What gives memory of the pool to a request outside of it.

@@ -48,7 +48,7 @@ impl Text<'_> {
     }
 
     /// `metric.preds[0…213], local of main (train.py:31)`
-    fn named(&self, holder: &Holder) -> String {
+    pub(super) fn named(&self, holder: &Holder) -> String {
         format!("{}, {}", self.name(holder), holder.place)
     }
 
@@ -126,8 +126,10 @@ impl Text<'_> {
             .filter(is_whole)
             .filter(|_| is_of_live)?;
         let is_of = |of: &&Holder| {
+            // A line's tensor may have a graph of other lines.
+            let is_kind = |one: &Holder| self.verdict.kind != Kind::Largest || one.kind == of.kind;
             let mut named = holders.iter();
-            named.any(|holder| (holder.name(), &holder.place) == (of.name(), &of.place))
+            named.any(|one| is_kind(one) && (one.name(), &one.place) == (of.name(), &of.place))
         };
         let all = self.facts.all_holders().iter().filter(is_of);
         let part: u64 = all.map(|of| of.bytes).sum();
@@ -194,7 +196,14 @@ impl Text<'_> {
                     (None, None) => self.named(holder),
                 };
                 let (of, from) = (self.of_models(), self.allocated_by());
-                format!("{who} keeps {sum}{of}{from}")
+                let keep = match self
+                    .models()
+                    .is_some_and(|(name, _)| name.contains(" and "))
+                {
+                    true => "keep",
+                    false => "keeps",
+                };
+                format!("{who} {keep} {sum}{of}{from}")
             }
         }
     }
@@ -303,7 +312,7 @@ impl Text<'_> {
             ),
             _ if self.models().is_some() && !holder.has_range() => {
                 let (names, _) = self.models().unwrap_or_default();
-                format!("del {names} before the next model is trained, if nothing uses it any more, or move it to the host with .cpu(); gradients and optimizer state are no longer needed")
+                format!("del {names} before the next model is trained, if nothing uses what it has any more, or move the model to the host with .cpu(); gradients and optimizer state are no longer needed")
             }
             _ if self.models().is_some() => "keep only the model in use on the card, and the others, with their gradients and optimizer state, on the host".into(),
             _ if self.advice_of_holder().is_some() => return self.advice_of_holder(),
@@ -313,7 +322,7 @@ impl Text<'_> {
             _ if holder.kind == HolderKind::Graph => format!(
                 "if {name} need not be trained through, store .detach() in it; else call backward() earlier"
             ),
-            _ if self.is_being_made() => format!(
+            _ if self.is_being_made() && self.variable().is_none() => format!(
                 "allocate fewer or smaller tensors at {}, or keep those that are not in use on the host with .cpu(){}",
                 self.line(), self.of_views()
             ),

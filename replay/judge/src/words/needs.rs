@@ -94,6 +94,23 @@ impl Text<'_> {
         format!("allocate less at {line}, or {drop}{lacks}")
     }
 
+    /// The object of the program that has most of what is live, if that is half of it.
+    pub(super) fn most(&self) -> Option<&Holder> {
+        let is_one = |of: &&Holder| {
+            let is_object = matches!(of.kind, HolderKind::Object | HolderKind::Parameters);
+            of.is_own && is_object && !of.is_of_calls()
+        };
+        let all = self.facts.all_holders().iter().filter(is_one);
+        let most = all.max_by_key(|of| of.bytes)?;
+        notable(most.bytes, self.facts.live, 50).then_some(most)
+    }
+
+    /// That object, after what is live.
+    pub(super) fn mostly(&self) -> String {
+        let named = |of| format!(", mostly {}", self.named(of));
+        self.most().map_or_else(String::new, named)
+    }
+
     /// Whether the verdict's line allocated its large blocks before the last parameter of a model was made: no batch.
     fn is_of_set_up(&self) -> bool {
         let part = |of: &Large| self.facts.parts.get(of.part);

@@ -377,7 +377,10 @@ fn a_model_that_was_trained_before_the_newest_one_is_named() {
     let (what, advice) = texts(&of(parts.clone()));
     let says = "first, local of main (train.py:3) keeps 9.00 GiB (64 % of live memory) in 9 blocks of parameters, gradients and optimizer state";
     assert!(what.starts_with(says), "{what}");
-    assert!(advice.starts_with("del first before the next model is trained, if nothing uses it"));
+    assert!(
+        advice
+            .starts_with("del first before the next model is trained, if nothing uses what it has")
+    );
     // Its gradients were made again since.
     parts[2].1 = 11;
     parts.remove(1);

@@ -149,3 +149,55 @@ fn a_gradient_is_as_large_as_its_parameter() {
     );
     assert!(advice.starts_with("a smaller batch does not change it"));
 }
+
+#[test]
+fn a_variable_without_which_the_request_would_have_fitted_is_a_cause() {
+    let part = |text| Holder {
+        frees: Some(2 * GIB),
+        ..holder(HolderKind::Object, text, MAIN, 2 * GIB)
+    };
+    let checkpoint = vec![part("ckpt['model'][…]"), part("ckpt['best'][…]")];
+    let mut of = with(checkpoint, Vec::new());
+    of.request.bytes = 2 * GIB;
+    assert_eq!(kind(&of), Kind::Held);
+    assert!(texts(&of).1.starts_with("del ckpt when"));
+    of.request.bytes = 6 * GIB;
+    assert_eq!(kind(&of), Kind::Activations, "it is not enough");
+}
+
+#[test]
+fn what_is_live_beside_a_large_request_has_a_name() {
+    let dist = |text| vec![holder(HolderKind::Object, text, MAIN, 14 * GIB)];
+    let mut of = with(dist("dist"), Vec::new());
+    // A block is larger than its request by rounding.
+    of.request.bytes = 14 * GIB - MIB;
+    let (what, advice) = texts(&of);
+    assert!(
+        what.ends_with("beside 14.0 GiB that are live, mostly dist, local of main (train.py:3)"),
+        "{what}"
+    );
+    assert!(advice.ends_with("or batch"), "{advice}");
+    of.holders.as_mut().unwrap().all = dist("self.obs");
+    let advice = texts(&of).1;
+    assert!(
+        advice.ends_with("; or keep self.obs on the host with .cpu()"),
+        "{advice}"
+    );
+}
+
+#[test]
+fn other_processes_without_which_it_would_fit_are_named_in_the_advice() {
+    let mut of = facts();
+    of.card.mine = 10 * GIB;
+    (of.live, of.tensors, of.reserved) = (9 * GIB, 9 * GIB, 9 * GIB);
+    of.card.reading = Some(Reading {
+        others: Some(6 * GIB),
+        ..reading()
+    });
+    let (what, advice) = texts(&of);
+    assert!(
+        what.ends_with("and without them the request would fit"),
+        "{what}"
+    );
+    assert!(advice.ends_with("or use another GPU"), "{advice}");
+}
