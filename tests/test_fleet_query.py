@@ -325,6 +325,8 @@ def is_named(found, plants):
     assert steps == [(fleet_data.label_of(17), 40), (fleet_data.label_of(30), 1)]
 
 
+@pytest.mark.slow
+@pytest.mark.alone
 def test_outliers_of_2000_ranks_cost_little_more_than_a_median_of_each_line(tmp_path):
     """In processor time, since the machine may be busy: what is measured of it is a median over the same files."""
     plants = planted(2000)

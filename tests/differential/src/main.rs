@@ -31,6 +31,7 @@ mod turns;
 mod world;
 
 use std::fs::File;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
@@ -203,7 +204,11 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         let written = std::fs::write(path, ledger.counters_json());
         written.map_err(|e| format!("{}: {e}", path.display()))?;
     }
-    println!("STATISTICS {}", all.json());
+    // In one piece: other processes print to the same pipe.
+    let line = format!("STATISTICS {}\n", all.json());
+    std::io::stdout()
+        .write_all(line.as_bytes())
+        .expect("standard output is open");
     let Some(failure) = &world.cuda.failure else {
         return Ok(true);
     };

@@ -82,7 +82,7 @@ impl Text<'_> {
         is_one || self.kept().is_some()
     }
 
-    /// Whether the request would fit if other processes had nothing of the card, and the verdict is of another kind.
+    /// Whether the request would fit if other processes had no part of the card, and the verdict is of another kind.
     pub(super) fn fits_without_others(&self) -> bool {
         let (needed, others) = (self.facts.needed(), self.facts.card.others());
         let usable = crate::rules::usable(self.facts);

@@ -298,7 +298,7 @@ impl Text<'_> {
                 let names: Vec<&str> = self.holders().map(|of| &*of.text).collect();
                 let is_waiting = names.iter().all(|name| !name.contains([' ', '→']));
                 let del = match is_waiting {
-                    true => format!("del {} before a call waits, ", names.join(", ")),
+                    true => format!("del {} before a call waits, if it does not use them afterwards; or ", names.join(", ")),
                     false => String::new(),
                 };
                 format!("{del}let fewer of these calls run at once, or let each of them need less")
