@@ -66,7 +66,7 @@ pub struct Holder {
     pub frees: Option<u64>,
     /// The bytes of the blocks that the tensors are, if the tensors are views of larger ones to which no other object refers.
     pub covers: Option<u64>,
-    /// The bytes of the blocks whose elements are numbers of double precision (float64, complex128).
+    /// The bytes of the blocks whose elements are float64.
     pub double: u64,
     /// Another container that has most of the tensors, and where it is: `second, global of __main__`. Only where `frees` is
     /// less than half of the bytes. Of graphs, one whose tensors have parts of most of them.

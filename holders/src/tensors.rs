@@ -14,7 +14,7 @@ pub struct Memory {
     pub bytes: u64,
     /// The bytes of the block that are elements of the tensor, which a view has few of; all if that is not known.
     pub covers: u64,
-    /// Whether its elements are known to be numbers of double precision.
+    /// Whether its elements are known to be float64.
     pub is_double: bool,
     /// The number of references to the tensor, that of the Python object included.
     pub references: u32,

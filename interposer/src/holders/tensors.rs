@@ -58,10 +58,11 @@ const DIMENSIONS: [usize; 2] = [40, 48];
 const INLINE: usize = 5;
 /// The bytes of an element, by the number of its type.
 const ITEMS: [u64; 16] = [1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4, 2];
-/// The types of double precision, real and complex.
-const DOUBLE: [usize; 2] = [7, 10];
+/// The number of float64.
+const DOUBLE: usize = 7;
 
-/// The bytes of a tensor's elements, and whether these are of double precision. None if they are not known: of types that are rare, and of tensors with many dimensions.
+/// The bytes of a tensor's elements, and whether these are float64. None if they are not known: of types that are rare,
+/// and of tensors with many dimensions.
 ///
 /// # Safety
 /// `tensor` is the address of a live `TensorImpl` that has the pointer to its storage at `storage`.
@@ -77,7 +78,7 @@ unsafe fn elements(tensor: usize, storage: usize) -> Option<(u64, bool)> {
         let count = at(behind + 1).filter(|count| *count == size)?;
         let kind = at(behind + 2)? & 0xffff;
         let bytes = (count as u64).checked_mul(*ITEMS.get(kind)?)?;
-        Some((bytes, DOUBLE.contains(&kind)))
+        Some((bytes, kind == DOUBLE))
     })
 }
 

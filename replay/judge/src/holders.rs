@@ -49,7 +49,7 @@ pub struct Holder {
     pub frees: Option<u64>,
     /// The bytes that its tensors are, if they are views of larger tensors, which no other object keeps.
     pub covers: Option<u64>,
-    /// The bytes of numbers of double precision.
+    /// The bytes of elements of type float64.
     pub double: u64,
     /// Another container that has most of the same tensors, and where it is.
     pub also: Option<String>,
@@ -145,14 +145,12 @@ impl Holders {
                         (None, _) => {}
                     }
                 }
-                ("covers", [bytes]) => {
-                    if let Some(holder) = &mut last {
-                        holder.covers = bytes.parse().ok();
-                    }
-                }
-                ("double", [bytes]) => {
-                    if let Some(holder) = &mut last {
-                        holder.double = bytes.parse().unwrap_or(0);
+                ("covers" | "double", [bytes]) => {
+                    let bytes = bytes.parse().ok();
+                    match (&mut last, word) {
+                        (Some(holder), "covers") => holder.covers = bytes,
+                        (Some(holder), _) => holder.double = bytes.unwrap_or(0),
+                        (None, _) => {}
                     }
                 }
                 ("block", [address, holder]) => {
@@ -234,7 +232,7 @@ impl Holder {
         }
     }
 
-    /// Whether its elements are of double precision.
+    /// Whether its elements are of type float64.
     pub fn is_double(&self) -> bool {
         self.double > 0 && self.double >= self.bytes / 10 * 9
     }
