@@ -161,7 +161,7 @@ def analyze():
 
 @pytest.fixture(scope="session")
 def analyze_json():
-    """analyze_json("summary", path) is the JSON that the subcommand prints."""
+    """analyze_json("report", "--all", path) is the JSON that the subcommand prints."""
     return harness.analyze_json
 
 

@@ -50,8 +50,8 @@ def test_colour_and_width_are_for_terminals(report, analyze):
     [({}, True, False), ({"NO_COLOR": "1"}, False, False), ({"TERM": "dumb"}, False, False), ({"FORCE_COLOR": "1"}, True, True)],
 )
 def test_the_environment_decides_on_colour(env, on_terminal, in_pipe, report):
-    assert ("\x1b[" in on_a_terminal("summary", report, env=env)[0]) == on_terminal
-    assert ("\x1b[" in harness.run([harness.ANALYZER, "summary", report], env=env).stdout) == in_pipe
+    assert ("\x1b[" in on_a_terminal("report", "--all", report, env=env)[0]) == on_terminal
+    assert ("\x1b[" in harness.run([harness.ANALYZER, "report", "--all", report], env=env).stdout) == in_pipe
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_the_environment_decides_on_colour(env, on_terminal, in_pipe, report):
     [({"LC_ALL": "C"}, True), ({"LC_ALL": "", "LC_CTYPE": "", "LANG": "POSIX"}, True), ({"LC_ALL": "de_DE.UTF-8"}, False)],
 )
 def test_text_is_ascii_if_the_locale_is_not_utf_8(locale, is_ascii, report):
-    said, code = on_a_terminal("sizes", report, env=locale)
+    said, code = on_a_terminal("lines", "--by", "size", report, env=locale)
     assert code == 0 and said.isascii() == is_ascii
 
 
@@ -69,7 +69,7 @@ def test_a_program_without_python(build_c, cudart102, simulate, tmp_path, analyz
     simulate([client, "leak"], preload=True)
     report = tmp_path / "report.bin"
     rows = analyze_json("lines", report)
-    device = harness.device_of(analyze_json("summary", report))
+    device = harness.device_of(analyze_json("report", "--all", report))
     assert sum(row["bytes"] for row in rows) == device["driver"]["peak_bytes"] > 0
     assert {(row["file"], row["library"]) for row in rows} == {(None, client.name)}
     printed = analyze(report).stdout

@@ -27,7 +27,7 @@ def name_of(path):
 
 def figures(report, sampled=False):
     """The figures of a capture, without addresses, times, numbers of events and folders."""
-    summary = harness.analyze_json("summary", report, check=False)
+    summary = harness.analyze_json("report", "--all", report, check=False)
     found = {"exact": summary["exact"], "steps": summary["steps"], "missing": summary.get("missing")}
     for device in summary["devices"]:
         of = found[device["ordinal"]] = {level: device[level] for level in ("tensor", "driver", "host", "reserved")}

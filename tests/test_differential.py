@@ -101,7 +101,7 @@ def test_the_capture_replays_to_the_counters(tmp_path, analyze, analyze_json):
     assert statistics[0]["sequences"] == 400
     (report,) = tmp_path.glob("report.*.bin")
     analyze("check", report)
-    summary = analyze_json("summary", report)
+    summary = analyze_json("report", "--all", report)
     assert summary["lost_events"] == 0
     ends = json.loads((tmp_path / "end.json").read_text())
     compared = 0

@@ -37,7 +37,7 @@ def test_expandable_segments(python_env, simulate, tmp_path, analyze, analyze_js
     )
     books = figures["books"]["devices"][0]
     assert books["kinds"]["vmm"]["allocations"] > 0, "the run did use expandable segments"
-    summary = analyze_json("summary", report)
+    summary = analyze_json("report", "--all", report)
     check_tensors(harness.device_of(summary), figures["devices"][0])
     check_driver(harness.device_of(summary), books)
     assert summary["exact"] is True
@@ -52,7 +52,7 @@ def test_cuda_malloc_async(python_env, simulate, tmp_path, analyze, analyze_json
     )
     books = figures["books"]["devices"][0]
     assert books["kinds"]["async"]["allocations"] > 100
-    summary = analyze_json("summary", report)
+    summary = analyze_json("report", "--all", report)
     check_driver(harness.device_of(summary), books)
     rows = analyze_json("lines", "--level", "driver", report)
     assert sum(row["bytes"] for row in rows) == books["driver"]["peak"]
@@ -66,7 +66,7 @@ def test_no_caching(python_env, simulate, tmp_path, analyze_json):
     )
     books = figures["books"]["devices"][0]
     assert books["driver"]["allocations"] > 100
-    check_driver(harness.device_of(analyze_json("summary", report)), books)
+    check_driver(harness.device_of(analyze_json("report", "--all", report)), books)
 
 
 @pytest.mark.parametrize("environment", ("torch215", "torch112"))
@@ -75,7 +75,7 @@ def test_two_devices(environment, python_env, simulate, tmp_path, analyze_json):
         simulate, python_env(environment), tmp_path, harness.WORKLOADS / "two_devices.py",
         devices=2, **harness.SIMULATED_CARD[environment],
     )
-    summary = analyze_json("summary", report)
+    summary = analyze_json("report", "--all", report)
     assert len(figures["devices"]) == 2
     assert summary["exact"] is True
     for ordinal, own in enumerate(figures["devices"]):
@@ -113,7 +113,7 @@ def test_out_of_memory_and_recovery(python_env, simulate, tmp_path, analyze, ana
     )
     figures, report = harness.figures(done), tmp_path / "report.bin"
     assert figures["devices"][0]["ooms"] == 2
-    summary = analyze_json("summary", report)
+    summary = analyze_json("report", "--all", report)
     check_tensors(harness.device_of(summary), figures["devices"][0])
     check_driver(harness.device_of(summary), figures["books"]["devices"][0])
     assert summary["exact"] is True
@@ -128,7 +128,7 @@ def test_driver_clients(python_env, simulate, tmp_path, analyze_json):
         preload=True, env={"GPUMEM_SIM_BOOKS": str(books)},
     )
     book = harness.read_books(books)["devices"][0]
-    device = harness.device_of(analyze_json("summary", tmp_path / "report.bin"))
+    device = harness.device_of(analyze_json("report", "--all", tmp_path / "report.bin"))
     assert device["driver"]["peak_bytes"] == book["driver"]["peak"] == 800_000 + 10 * 40_000
     assert device["host"]["peak_bytes"] == book["host"]["peak"]
     rows = analyze_json("lines", "--level", "driver", tmp_path / "report.bin")
@@ -145,7 +145,7 @@ def test_a_client_of_cudart_102(build_c, cudart102, simulate, tmp_path, analyze_
     )
     pitch = int(done.stdout.split("pitch ")[1].split(",")[0])
     book = harness.read_books(books)["devices"][0]
-    device = harness.device_of(analyze_json("summary", tmp_path / "report.bin"))
+    device = harness.device_of(analyze_json("report", "--all", tmp_path / "report.bin"))
     assert device["driver"]["live_bytes"] == 5_000_000 + pitch * 300 + 700_000 == book["driver"]["current"]
     assert device["driver"]["frees"] == 0
     assert device["host"]["live_bytes"] == 12_345 + 54_321 == book["host"]["current"]

@@ -53,7 +53,7 @@ def test_temporary_blocks_are_those_that_the_events_say(option, within, recorded
     if option == "ms":
         arguments = ("--within-ms", str(within))
         wanted = [end for end in ended if end.time <= within * 1e6]
-    found = analyze_json("temporary", *arguments, recorded.report)
+    found = analyze_json("lines", "--of", "temporary", *arguments, recorded.report)
     expected = defaultdict(lambda: [0, 0, 0, 0])
     for end in wanted:
         of = expected[end.block.function]
@@ -89,7 +89,7 @@ def test_sizes_are_those_of_the_events(at, exact, recorded, analyze_json):
     ]
     for block in then:
         live[row_of(block.bytes)] += 1
-    (found,) = analyze_json("sizes", "--at", at, *(["--exact"] if exact else []), recorded.report)
+    (found,) = analyze_json("lines", "--by", "size", "--at", at, *(["--each"] if exact else []), recorded.report)
     rows = {row["from_bytes"]: row for row in found["rows"]}
     assert {size: row["allocations"] for size, row in rows.items()} == dict(allocated)
     assert {size: row["live_blocks"] for size, row in rows.items() if row["live_blocks"]} == dict(live)
@@ -99,7 +99,7 @@ def test_sizes_are_those_of_the_events(at, exact, recorded, analyze_json):
 
 
 def test_the_pieces_are_those_of_pytorchs_own_snapshot(recorded, analyze_json):
-    (found,) = analyze_json("fragmentation", "--at", "end", "--request", "5MiB", recorded.report)
+    (found,) = analyze_json("ledger", "--pool", "--at", "end", "--request", "5MiB", recorded.report)
     theirs, pieces = {}, []
     for segment in recorded.segments:
         address, free = segment["address"], []
@@ -123,7 +123,7 @@ def test_the_pieces_are_those_of_pytorchs_own_snapshot(recorded, analyze_json):
 
 
 def test_the_pool_over_time_is_what_the_events_say(recorded, analyze, analyze_json):
-    (found,) = analyze_json("fragmentation", recorded.report)
+    (found,) = analyze_json("ledger", "--pool", recorded.report)
     live, course = 0, []
     for event in recorded.oracle.events:
         if event.level == TENSOR and event.kind in (ALLOC, FREE):
@@ -140,7 +140,7 @@ def test_the_pool_over_time_is_what_the_events_say(recorded, analyze, analyze_js
         assert time["free_bytes"] == max(frees)
     then = found["at_reserved_peak"]
     assert (then["reserved_bytes"], then["live_bytes"]) == first[1:]
-    text = analyze("fragmentation", "--at", "end", recorded.report).stdout
+    text = analyze("ledger", "--pool", "--at", "end", recorded.report).stdout
     maps = [line for line in text.splitlines() if line.startswith("  0x")]
     assert len(maps) == len(recorded.segments) and any("·" in line and "█" in line for line in maps)
 

@@ -96,7 +96,7 @@ def test_the_same_records_read_the_same(recorded, again, analyze, analyze_json):
     for view in (("tree",), ("ledger", "--segments"), ("flamegraph", "--folded"), ("flamegraph", "--folded", "--at", "end")):
         texts = [analyze(*view, report).stdout for report in (full, again)]
         assert texts[0] == texts[1] and texts[0], view
-    devices = [analyze_json("summary", report)["devices"] for report in (full, again)]
+    devices = [analyze_json("report", "--all", report)["devices"] for report in (full, again)]
     assert devices[0] == devices[1]
     # The peak and its readings are long gone from the log.
     assert all(device["peak"]["seq"] < kept_from(analyze, again) for device in devices[1])
@@ -105,7 +105,7 @@ def test_the_same_records_read_the_same(recorded, again, analyze, analyze_json):
 @pytest.mark.slow
 def test_lines_ledgers_and_flamegraphs_are_those_of_every_event(recorded, analyze, analyze_json):
     full, bounded = recorded(False), recorded(True)
-    summaries = [analyze_json("summary", report) for report in (full, bounded)]
+    summaries = [analyze_json("report", "--all", report) for report in (full, bounded)]
     assert all(summary["exact"] for summary in summaries)
     # How often NVML is read is a matter of time.
     assert all(summary["events"] > 2 * PAIRS for summary in summaries)
@@ -144,7 +144,7 @@ def test_rows_of_a_dataset_are_those_of_every_event(recorded, again, analyze, an
         return sums
 
     assert held(tables[0]) == held(tables[1]) and tables[0]["held"]
-    steps = analyze_json("summary", again)["steps"]
+    steps = analyze_json("report", "--all", again)["steps"]
     assert tables[1]["ranks"][0]["steps"] == steps == len(tables[0]["steps"])
     # The first steps are not known any more, and are no rows; the others are numbered as in the whole capture.
     greatest = [{row["first_step"]: row["bytes"] for row in rows["steps"]} for rows in tables]
@@ -157,7 +157,7 @@ def test_a_bounded_capture_has_one_size_and_survives_sigkill(how, recorded, anal
     # What ended has no copy of its ring any more.
     assert SIZE - RING - 3 * 4096 < report.stat().st_size <= SIZE
     assert analyze("check", report).returncode == 0
-    every, found = (analyze_json("summary", each) for each in (recorded(False), report))
+    every, found = (analyze_json("report", "--all", each) for each in (recorded(False), report))
     assert found["exact"] and (how == "exit" or found["process"]["ending"] == "killed")
     for one, two in zip(every["devices"], found["devices"], strict=True):
         assert one["tensor"] == two["tensor"]

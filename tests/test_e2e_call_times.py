@@ -34,7 +34,7 @@ def counts(found):
 def test_each_call_of_the_driver_is_timed_once(build_c, both, analyze_json, tmp_path):  # noqa: F811
     done = both([build_c("call_times.c", "-ldl")], env={"GPUMEM_SIM_ALLOCATION_US": str(LATENCY_US)})
     assert done.stdout.count("too much: 2\n") == 2
-    summary = analyze_json("summary", tmp_path / "report.bin")
+    summary = analyze_json("report", "--all", tmp_path / "report.bin")
     succeeded, failed, set_up = (times(summary, kind) for kind in ("times", "failed_times", "set_up_times"))
     assert counts(succeeded) == {
         "cuMemAlloc_v2": 6, "cuMemFree_v2": 6, "cuMemAddressReserve": 1, "cuMemAddressFree": 1, "cuMemCreate": 2, "cuMemMap": 2,
@@ -57,7 +57,7 @@ def test_each_call_of_the_driver_is_timed_once(build_c, both, analyze_json, tmp_
 
 def test_the_text_has_a_row_for_each_kind(build_c, both, analyze, tmp_path):  # noqa: F811
     both([build_c("call_times.c", "-ldl")], env={"GPUMEM_SIM_ALLOCATION_US": str(LATENCY_US)})
-    text = analyze("summary", tmp_path / "report.bin").stdout
+    text = analyze("report", "--all", tmp_path / "report.bin").stdout
     table = text.split("calls of memory functions")[1].splitlines()[1:]
     names = [line.split("  ")[0] for line in table]
     # What took longest in all comes first.
@@ -70,7 +70,7 @@ def test_a_call_of_the_runtime_goes_by_its_own_name(build_c, both, analyze_json,
     """On NVIDIA's real runtime: what it calls below is a part of the call."""
     client = build_c("hook_runtime.c", cudart102 / "libcudart.so.10.2", f"-Wl,-rpath,{cudart102}", "-ldl")
     both([client], env={"GPUMEM_SIM_PROFILE": "cuda10", "GPUMEM_SIM_ALLOCATION_US": str(LATENCY_US)})
-    summary = analyze_json("summary", tmp_path / "report.bin")
+    summary = analyze_json("report", "--all", tmp_path / "report.bin")
     succeeded, failed, set_up = (times(summary, kind) for kind in ("times", "failed_times", "set_up_times"))
     assert not [name for name in {**succeeded, **failed, **set_up} if not name.startswith("cuda")]
     every = {
@@ -92,7 +92,7 @@ def test_times_are_there_where_calls_are(how, counted, build_c, simulate, analyz
     """Of all threads together; as the number of calls, not of a program that leaves without its exit handlers."""
     client = build_c("hook_threads.c", "-ldl", "-pthread")
     simulate([client, how], preload=True, env=QUIET, check=False)
-    summary = analyze_json("summary", tmp_path / "report.bin")
+    summary = analyze_json("report", "--all", tmp_path / "report.bin")
     called = {row["function"]: row["calls"] for row in summary["calls"]}
     if counted:
         assert counts(times(summary)) == {name: called[name] for name in ("cuMemAlloc_v2", "cuMemFree_v2")}

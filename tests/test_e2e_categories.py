@@ -108,7 +108,7 @@ def test_timeline_and_summary_say_what_lines_say(recorded):
     held = [point for point in points if len(of(point)) > 3]
     for point in [device["peak"], *random.Random(22).sample(held, 30)]:
         assert of(point) == by_category(report, str(point["seq"])), point["seq"]
-    [summed] = harness.analyze_json("summary", report)["devices"]
+    [summed] = harness.analyze_json("report", "--all", report)["devices"]
     for moment in ("live", "peak"):
         found = {row["category"]: row[f"{moment}_bytes"] for row in summed["categories"] if row[f"{moment}_bytes"]}
         assert found == by_category(report, {"live": "end"}.get(moment, moment)), moment

@@ -109,7 +109,7 @@ def test_what_grows_is_never_called_fragmentation_by_the_recorder(name, forks, t
 @pytest.mark.parametrize(
     "view",
     [
-        ("lines",), ("tree",), ("flamegraph", "-o", "-"), ("ledger",), ("fragmentation",), ("sizes",), ("leaks",),
+        ("lines",), ("tree",), ("flamegraph", "-o", "-"), ("ledger",), ("ledger", "--pool"), ("lines", "--by", "size"), ("leaks",),
         ("export", "speedscope", "-o", "-"), ("lines", "--annotate"),
     ],
     ids=" ".join,
@@ -173,7 +173,7 @@ def test_the_change_of_the_page_lets_it_end(name, forks, tmp_path):
     env = {"PYTHONPATH": str(harness.WORKLOADS), "PYTORCH_CUDA_ALLOC_CONF": setting or ""}
     done = forks("torch215").run([tmp_path / f"{name}.py"], cwd=tmp_path, memory="1GiB", env=env, check=False)
     assert done.returncode == 0, harness.described(done)
-    [device] = harness.analyze_json("summary", tmp_path / "report.bin")["devices"]
+    [device] = harness.analyze_json("report", "--all", tmp_path / "report.bin")["devices"]
     assert f"{device['tensor']['peak_bytes'] / (1 << 20):.3g}" == f"{float(peak):.3g}"
     found = harness.analyze_json("oom", died(name))["cause"]
     for part in quoted.split(" → ") if not setting else quoted.split(" → ")[:1]:

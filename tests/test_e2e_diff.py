@@ -39,7 +39,7 @@ def test_runs_differ_by_the_line_that_keeps_a_plane_in_each_step(runs, analyze_j
     assert diff["change_bytes"] == 5 * 2048, "nothing else differs"
     for side, report in zip(("before", "after"), runs):
         assert sum(row[f"{side}_bytes"] for row in diff["rows"]) == diff[f"{side}_bytes"]
-        peak = harness.device_of(analyze_json("summary", report))["tensor"]["peak_bytes"]
+        peak = harness.device_of(analyze_json("report", "--all", report))["tensor"]["peak_bytes"]
         assert diff[f"{side}_bytes"] == peak
 
 
@@ -79,7 +79,7 @@ def test_the_margin_says_what_each_line_owns(forks, tmp_path, analyze, analyze_j
         assert line["growth_bytes"] == end.get(at, 0), at
         assert line["allocated_bytes"] == line["freed_bytes"] + line["growth_bytes"], at
     counted = sum(line["allocations"] for line in lines.values())
-    assert counted == harness.device_of(analyze_json("summary", report))["tensor"]["allocations"]
+    assert counted == harness.device_of(analyze_json("report", "--all", report))["tensor"]["allocations"]
     leak = lines[str(TRAIN), line_of(TRAIN, LEAK)]
     assert (leak["allocations"], leak["allocated_bytes"]) == (9, 9 * 2048)
 

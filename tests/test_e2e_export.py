@@ -126,7 +126,7 @@ def test_pprof(environment, exported, events, analyze_json):
     files = {texts[function.filename] for function in profile.function}
     assert str(PROGRAMS / "train.py") in files
     # The first is the program itself, by whose name readers call the profile.
-    assert texts[profile.mapping[0].filename] == analyze_json("summary", run.report)["process"]["executable"]
+    assert texts[profile.mapping[0].filename] == analyze_json("report", "--all", run.report)["process"]["executable"]
     builds = {texts[m.filename].rsplit("/", 1)[-1]: texts[m.build_id] for m in profile.mapping}
     (torch,) = [build for name, build in builds.items() if name.startswith("libtorch_cuda.so")]
     assert len(torch) == 40 and int(torch, 16)
@@ -160,7 +160,7 @@ def test_perfetto(environment, exported, analyze_json):
     assert greatest["GPU 0 reserved"] == own["max_reserved"]
     assert greatest["GPU 0 driver live"] == books["driver"]["peak"]
     # What a library that is linked in statically takes unseen is in the books alone.
-    device = harness.device_of(analyze_json("summary", run.report))
+    device = harness.device_of(analyze_json("report", "--all", run.report))
     unexplained = device["unexplained_bytes"]
     assert greatest["GPU 0 physical live"] == books["physical"]["peak"] - unexplained
     for name, points in values.items():
@@ -186,7 +186,7 @@ def test_firefox(environment, exported, events):
     assert (len(weights), sum(weights)) == (number, size)
     # Each block with the time and the thread of the event that made it.
     made = {(e["ptr"], e["bytes"]): e for e in events(run.report) if e["kind"] == ALLOC and e["level"] == TENSOR}
-    table = profile["threads"][0]["nativeAllocations"]
+    table = profile["lines", "--by", "thread"][0]["nativeAllocations"]
     for address, weight, time, thread in zip(
         table["memoryAddress"], table["weight"], table["time"], table["threadId"]
     ):
@@ -280,7 +280,7 @@ def test_sqlite(environment, exported, analyze_json):
     )
     assert gaps.fetchone()[0] == 0
     facts = dict(database.execute("SELECT key, value FROM facts").fetchall())
-    summary = analyze_json("summary", run.report)
+    summary = analyze_json("report", "--all", run.report)
     assert (int(facts["events"]), int(facts["pid"])) == (summary["events"], summary["process"]["pid"])
     (device,) = database.execute("SELECT * FROM devices").fetchall()
     assert device["uuid"] == run.figures["books"]["devices"][0]["uuid"]
@@ -310,7 +310,7 @@ def test_parquet(environment, exported):
 def test_prometheus(environment, exported, analyze_json):
     run = trained(environment)
     families = {f.name: f for f in text_string_to_metric_families(exported("prometheus", environment).read_text())}
-    summary = analyze_json("summary", run.report)
+    summary = analyze_json("report", "--all", run.report)
     own, books = run.figures["devices"][0], run.figures["books"]["devices"][0]
 
     def value(name, **labels):

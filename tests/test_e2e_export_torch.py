@@ -64,7 +64,7 @@ def test_pytorchs_viewer_reads_it(viewer, tmp_path, analyze, analyze_json, envir
     analyze("export", "torch-snapshot", "-o", path, report)
     the_browser_takes(path)
     said = snapshot.load(path)
-    device = analyze_json("summary", report)["devices"][0]
+    device = analyze_json("report", "--all", report)["devices"][0]
     # Segments are filled without a gap, and are PyTorch's pool.
     for segment in said["segments"]:
         address = segment["address"]

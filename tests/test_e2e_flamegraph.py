@@ -22,7 +22,7 @@ def test_the_widths_sum_to_the_peak(environment, analyze, analyze_json, tmp_path
     run = trained(environment)
     picture = tmp_path / "peak.svg"
     analyze("flamegraph", "-o", picture, run.report)
-    peak = harness.device_of(analyze_json("summary", run.report))["tensor"]["peak_bytes"]
+    peak = harness.device_of(analyze_json("report", "--all", run.report))["tensor"]["peak_bytes"]
     boxes = svg.boxes(picture)
     assert boxes[0].width == peak == svg.bytes_in_title(boxes[0].title)
     own = svg.own_widths(boxes)
@@ -94,7 +94,7 @@ def draw(analyze, to, *arguments):
 @pytest.mark.parametrize("environment", TORCHES)
 def test_folding_changes_no_bytes(environment, level, analyze, analyze_json, tmp_path):
     report = trained(environment).report
-    figure = harness.device_of(analyze_json("summary", report))[level]["peak_bytes"]
+    figure = harness.device_of(analyze_json("report", "--all", report))[level]["peak_bytes"]
     for options in ([], ["--native"]):
         boxes = draw(analyze, tmp_path / "x.svg", "--level", level, *options, report)
         assert boxes[0].width == svg.bytes_in_title(boxes[0].title) == figure

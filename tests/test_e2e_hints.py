@@ -47,7 +47,7 @@ def test_a_fault_is_told_and_its_absence_is_not(fault, analyze_json):
     found = faulty[fault]
     if FAULTS[fault] is not None:
         assert found["bytes"] == FAULTS[fault]
-    peak = harness.device_of(analyze_json("summary", report))["tensor"]["peak_bytes"]
+    peak = harness.device_of(analyze_json("report", "--all", report))["tensor"]["peak_bytes"]
     if fault not in ("cache_emptied", "cached_unused", "imbalance"):
         assert found["bytes"] <= peak
         assert sum(line["bytes"] for line in found["lines"]) == found["bytes"], "five lines have all of it"

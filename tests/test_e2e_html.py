@@ -111,7 +111,7 @@ def together(window):
 
 
 def test_brushing_changes_what_is_shown(window, page, analyze_json):
-    summary = analyze_json("summary", TRAINING)
+    summary = analyze_json("report", "--all", TRAINING)
     peak = harness.device_of(summary)["tensor"]["peak_bytes"]
     assert "the peak" in shown(window)
     at_peak = together(window)

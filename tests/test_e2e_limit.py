@@ -82,7 +82,7 @@ def test_random_programs_get_the_same_results_and_leave_the_same_ledgers(tmp_pat
         assert ours == wanted, f"call {number} of the transcripts"
     assert number > 133 * count
     assert (runs["limited"] / "counters").read_text() == (runs["small"] / "counters").read_text()
-    limited, small = (analyze_json("summary", runs[name] / "report.bin") for name in ("limited", "small"))
+    limited, small = (analyze_json("report", "--all", runs[name] / "report.bin") for name in ("limited", "small"))
     assert limited["exact"] and small["exact"]
     for ours, wanted in zip(limited["devices"], small["devices"]):
         for figure in ("driver", "host", "unexplained_bytes"):
@@ -183,7 +183,7 @@ def test_the_capture_and_the_post_mortem_say_that_it_was_the_limit(simulate, pyt
     assert "because of the limit of 2.00 GiB (GPUMEM_LIMIT)" in " ".join(analyze("oom", report).stdout.split())
     told = analyze(report).stdout
     assert "limit        GPU 0 was limited to 2.00 GiB of the card's 16.0 GiB (GPUMEM_LIMIT)\n" in told
-    [device] = analyze_json("summary", report)["devices"]
+    [device] = analyze_json("report", "--all", report)["devices"]
     assert (device["total_bytes"], device["limit_bytes"], device["unexplained_bytes"]) == (16 << 30, 2 << 30, 0)
     # NVML's readings are of the card, without memory that was taken only temporarily.
     assert device["nvml_process_bytes"] == device["physical"]["live_bytes"] < 2 << 30
@@ -206,7 +206,7 @@ def test_what_the_limit_is_not_to_blame_for(simulate, python_env, analyze_json, 
     assert line == "gpumem: GPUMEM_LIMIT=2GiB: GPU 0 has only 1GiB, so it is not limited. Use a lower limit."
     [failure, *more] = analyze_json("oom", tmp_path / "small.bin")["failures"]
     assert not failure["by_limit"] and failure["limit_bytes"] is None
-    [device] = analyze_json("summary", tmp_path / "small.bin")["devices"]
+    [device] = analyze_json("report", "--all", tmp_path / "small.bin")["devices"]
     assert "limit_bytes" not in device
 
 

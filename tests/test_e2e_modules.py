@@ -110,7 +110,7 @@ def test_modules_own_what_was_allocated_in_them(runs, analyze_json, name):
 @pytest.mark.parametrize("name", ("names", "plain"))
 def test_sums_are_the_level_s_figure(runs, analyze_json, name):
     this = runs(name)
-    tensor = harness.device_of(analyze_json("summary", this.report))["tensor"]
+    tensor = harness.device_of(analyze_json("report", "--all", this.report))["tensor"]
     for moment, figure in (("peak", tensor["peak_bytes"]), ("end", tensor["live_bytes"])):
         rows = analyze_json("lines", "--by", "module", "--at", moment, this.report)
         assert sum(row["bytes"] for row in rows) == figure

@@ -16,7 +16,7 @@ def test_memory_is_where_its_pool_or_handle_is(how, build_c, tmp_path):
     assert done.stdout == alone.stdout == "host 7 MiB, managed 9 MiB\n"
     report = tmp_path / "report.bin"
     harness.analyze("check", report)
-    summary = harness.analyze_json("summary", report)
+    summary = harness.analyze_json("report", "--all", report)
     assert summary["host_of_no_device"]["live_bytes"] == 7 * MIB
     live = [harness.device_of(summary, device)["driver"]["live_bytes"] for device in range(2)]
     assert live == [MIB if how == "late" else 0, 9 * MIB]

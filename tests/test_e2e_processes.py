@@ -48,7 +48,7 @@ def test_killed_at_any_moment(seed, python_env, tmp_path, analyze, analyze_json)
 
     report = tmp_path / "report.bin"
     analyze("check", report)
-    summary = analyze_json("summary", report)
+    summary = analyze_json("report", "--all", report)
     found = harness.device_of(summary)["tensor"]
     following = model_of(step + 2)
     half = dict(following)  # the next step's allocation without its free
@@ -69,7 +69,7 @@ def test_killed_in_backward(python_env, simulate, tmp_path, analyze, analyze_jso
     own = harness.figures(done)["devices"][0]
     report = tmp_path / "report.bin"
     analyze("check", report)
-    device = harness.device_of(analyze_json("summary", report))
+    device = harness.device_of(analyze_json("report", "--all", report))
     assert device["tensor"] == {
         **device["tensor"],
         "live_bytes": own["allocated"],
@@ -96,7 +96,7 @@ def test_children_stay_out_of_the_capture(how, python_env, simulate, tmp_path, a
     reports = sorted(tmp_path.glob("report*.bin"))
     assert len(reports) == CHILDREN[how], reports
     analyze("check", tmp_path / "report.bin")
-    device = harness.device_of(analyze_json("summary", tmp_path / "report.bin"))
+    device = harness.device_of(analyze_json("report", "--all", tmp_path / "report.bin"))
     assert device["tensor"]["live_bytes"] == own["devices"][0]["allocated"]
     assert device["tensor"]["peak_bytes"] == own["devices"][0]["max_allocated"]
     assert device["tensor"]["allocations"] == own["devices"][0]["allocations"]
@@ -105,7 +105,7 @@ def test_children_stay_out_of_the_capture(how, python_env, simulate, tmp_path, a
     assert device["host"]["live_bytes"] == books["host"]["current"]
     if how in ("spawn", "forkserver"):
         child = next(path for path in reports if path.name != "report.bin")
-        assert harness.device_of(analyze_json("summary", child))["tensor"]["peak_bytes"] == 8 * 512
+        assert harness.device_of(analyze_json("report", "--all", child))["tensor"]["peak_bytes"] == 8 * 512
 
 
 ENDINGS = {
@@ -128,5 +128,5 @@ def test_every_way_to_end(how, build_c, simulate, tmp_path, analyze, analyze_jso
     current, peak = map(int, done.stdout.splitlines()[-1].split())
     report = tmp_path / "report.bin"
     analyze("check", report)
-    driver = harness.device_of(analyze_json("summary", report))["driver"]
+    driver = harness.device_of(analyze_json("report", "--all", report))["driver"]
     assert (driver["live_bytes"], driver["peak_bytes"]) == (current, peak)

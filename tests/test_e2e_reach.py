@@ -140,7 +140,7 @@ def test_a_library_that_goes_past_is_named(plugin, build_c, simulate, read, anal
     assert inexact == [
         f"inexact: {plugin('linked').name} is bound to the driver's cuMemAlloc_v2 past the recorder"
     ]
-    summary = analyze_json("summary", tmp_path / "report.bin", check=False)
+    summary = analyze_json("report", "--all", tmp_path / "report.bin", check=False)
     assert (summary["exact"], summary["missing"]) == (False, [inexact[0].removeprefix("inexact: ")])
 
 
@@ -163,7 +163,7 @@ def test_calls_are_counted(build_c, both, read, analyze_json, tmp_path):  # noqa
     allocations, frees = 8 * 4000, 8 * 4000 - 8 * 10
     assert facts["calls.cuMemAlloc_v2"] == str(allocations)
     assert facts["calls.cuMemFree_v2"] == str(frees)
-    summary = analyze_json("summary", tmp_path / "report.bin")
+    summary = analyze_json("report", "--all", tmp_path / "report.bin")
     rows = {row["function"]: (row["events"], row["calls"]) for row in summary["calls"]}
     for function, calls in (("cuMemAlloc_v2", allocations), ("cuMemFree_v2", frees)):
         events = [e for e in capture.events if capture.apis.get(e["api"]) == function]
@@ -177,7 +177,7 @@ def test_calls_are_counted(build_c, both, read, analyze_json, tmp_path):  # noqa
 def test_calls_that_leave_no_event_are_counted(build_c, both, read, analyze_json, tmp_path):  # noqa: F811
     both([build_c("hook_lookup.c", "-ldl"), "second", "12000"])
     read(tmp_path / "report.bin")
-    rows = {row["function"]: row for row in analyze_json("summary", tmp_path / "report.bin")["calls"]}
+    rows = {row["function"]: row for row in analyze_json("report", "--all", tmp_path / "report.bin")["calls"]}
     assert rows["cuGetProcAddress_v2"] == {"function": "cuGetProcAddress_v2", "events": 0, "calls": 2}
 
 

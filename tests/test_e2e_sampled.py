@@ -43,7 +43,7 @@ def functions(rows):
 def test_totals_peaks_and_counters_are_those_of_a_run_with_all_stacks(runs, analyze_json, mode):
     (all_stacks, live, peak), (sampled, *figures) = runs["all"], runs[mode]
     assert figures == [live, peak]
-    summaries = [harness.device_of(analyze_json("summary", report)) for report in (all_stacks, sampled)]
+    summaries = [harness.device_of(analyze_json("report", "--all", report)) for report in (all_stacks, sampled)]
     for level in ("tensor", "driver", "host", "reserved"):
         one, other = (
             {key: value for key, value in summary[level].items() if key.endswith("bytes") or key in ("allocations", "frees")}
@@ -51,8 +51,8 @@ def test_totals_peaks_and_counters_are_those_of_a_run_with_all_stacks(runs, anal
         )
         assert one == other, level
     assert (summaries[1]["tensor"]["live_bytes"], summaries[1]["tensor"]["peak_bytes"]) == (live, peak)
-    assert analyze_json("summary", sampled)["exact"] is True
-    sizes = [analyze_json("sizes", "--exact", "--at", "end", report) for report in (all_stacks, sampled)]
+    assert analyze_json("report", "--all", sampled)["exact"] is True
+    sizes = [analyze_json("lines", "--by", "size", "--each", "--at", "end", report) for report in (all_stacks, sampled)]
     assert sizes[0] == sizes[1]
 
 
@@ -117,8 +117,8 @@ def test_events_in_tables_say_that_they_carry_no_stacks(runs, analyze):
 
 
 TEXT = (
-    ["summary"], ["lines"], ["lines", "--annotate"], ["tree"], ["leaks"], ["temporary"], ["hints"], ["changes"], ["fragmentation"],
-    ["ledger"], ["ledger", "--by", "owner"], ["scopes"], ["sizes"], ["oom"], [],
+    ["report", "--all"], ["lines"], ["lines", "--annotate"], ["tree"], ["leaks"], ["lines", "--of", "temporary"], ["hints"], ["changes"], ["ledger", "--pool"],
+    ["ledger"], ["ledger", "--by", "owner"], ["lines", "--by", "scope"], ["lines", "--by", "size"], ["oom"], [],
 )
 
 
@@ -165,9 +165,9 @@ def test_whatever_has_bytes_by_stack_sums_to_the_exact_figure(runs, analyze, ana
     assert sum(int(line.rsplit(" ", 1)[1]) for line in folded) == peak
     leaks = analyze_json("leaks", "--at", "end", report)
     assert leaks["bytes"] == sum(row["bytes"] for row in leaks["rows"]) == live
-    temporary, exact = (analyze_json("temporary", runs[name][0]) for name in ("both", "all"))
-    found = {row["function"]: row for row in temporary["rows"]}["temporary"]
-    truth = {row["function"]: row for row in exact["rows"]}["temporary"]
+    temporary, exact = (analyze_json("lines", "--of", "temporary", runs[name][0]) for name in ("both", "all"))
+    found = {row["function"]: row for row in temporary["rows"]}["lines", "--of", "temporary"]
+    truth = {row["function"]: row for row in exact["rows"]}["lines", "--of", "temporary"]
     # 512 blocks of a quarter of the mean: their standard error is 9 %.
     assert abs(found["bytes"] - truth["bytes"]) <= ERRORS * 0.09 * truth["bytes"]
 

@@ -44,7 +44,7 @@ def judged(path, analyze, analyze_json):
     """Compares all figures of an import with the snapshot's; returns the summary."""
     said = snapshot.load(path)
     report = imported(path, analyze)
-    summary = analyze_json("summary", report)
+    summary = analyze_json("report", "--all", report)
     assert summary["exact"] and summary["imported"] == f"PyTorch snapshot {path.name}"
     assert summary["hooks"] == 0 and summary["devices"][0]["unexplained_bytes"] is None
     assert by_line(analyze_json("lines", "--at", "end", report)) == snapshot.lines_at_the_end(said)
@@ -107,7 +107,7 @@ def test_native_frames_and_expandable_segments(dumped, analyze, analyze_json):
     judged(path, analyze, analyze_json)
     report = path.with_suffix(".bin")
     for command in (
-        [], ["summary"], ["lines"], ["ledger", "--segments"], ["changes"], ["tree", "--native"], ["oom"], ["check"],
+        [], ["report", "--all"], ["lines"], ["ledger", "--segments"], ["changes"], ["tree", "--native"], ["oom"], ["check"],
     ):
         said = analyze(*command, report).stdout
         assert "hooks armed" not in said and "agrees with NVML" not in said, command

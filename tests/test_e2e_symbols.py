@@ -292,8 +292,8 @@ def views(report, *options, env=None):
         "tree": view("tree", "--native", "--all", *options, report, env=env).stdout,
         "tree.json": harness.unwrapped(view("tree", "--native", "--format", "json", *options, report, env=env).stdout),
     }
-    for name in ("summary", "lines", "ledger", "changes"):
-        shown[name] = harness.unwrapped(view(name, "--format", "json", report, env=env).stdout)
+    for name in ("report --all", "lines", "ledger", "changes"):
+        shown[name] = harness.unwrapped(view(*name.split(), "--format", "json", report, env=env).stdout)
     return shown
 
 
@@ -306,7 +306,7 @@ def test_a_capture_with_embedded_names_needs_no_libraries(libraries, record, now
     here = views(report)
     embedded = tmp_path / "embedded" / "report.bin"
     embedded.parent.mkdir()
-    said = view("symbolize", report, "-o", embedded).stdout
+    said = view("check", report, "--symbolize", embedded).stdout
     assert re.search(r"[\d,]+ of [\d,]+ places in \d+ modules have names", said)
     assert embedded.read_bytes().startswith(report.read_bytes())
     shutil.rmtree(folder)
@@ -318,10 +318,10 @@ def test_a_capture_with_embedded_names_needs_no_libraries(libraries, record, now
     # Again, now without any file: the same bytes.
     again = tmp_path / "again.bin"
     for more in ([], ["--anew"]):
-        view("symbolize", *more, *options, embedded, "-o", again, env=env)
+        view("check", *more, *options, embedded, "--symbolize", again, env=env)
         assert again.read_bytes() == embedded.read_bytes()
     # In its own place.
-    view("symbolize", *options, again, "-o", again, env=env)
+    view("check", *options, again, "--symbolize", again, env=env)
     assert again.read_bytes() == embedded.read_bytes()
     assert not list(tmp_path.glob("**/*.part"))
     checked, whole = (harness.unwrapped(view("check", "--format", "json", path).stdout) for path in (embedded, report))
@@ -334,13 +334,13 @@ def test_names_can_be_looked_up_anew(separate, record, tmp_path):
     """Embedded where only exported names were known, and again where the debug file has come."""
     library, debug, _ = separate
     report, _ = record(library)
-    view("symbolize", report, "-o", report)
+    view("check", report, "--symbolize", report)
     assert fits(stacks(report)[0], expected("cpp", "stripped", library.name))
     shutil.copy(debug, library.parent)
     kept, found = stacks(report)[0], expected("cpp", "debug", library.name)
     assert kept[0].startswith("grow+0x"), "embedded names hold"
     assert re.fullmatch(found[1], kept[1]), "what is not is looked up"
-    view("symbolize", "--anew", report, "-o", report)
+    view("check", "--anew", report, "--symbolize", report)
     assert fits(stacks(report)[0], expected("cpp", "debug", library.name))
 
 
@@ -356,8 +356,8 @@ def test_a_damaged_capture_is_still_said_to_be(harm, libraries, record, tmp_path
         content[-1_000] ^= 0x40
     report.write_bytes(content)
     embedded = tmp_path / "embedded.bin"
-    done = view("symbolize", report, "-o", embedded, check=False)
-    assert done.returncode == 3 and done.stdout.startswith("PARTIAL:"), harness.described(done)
+    done = view("check", report, "--symbolize", embedded, check=False)
+    assert done.returncode == 3 and done.stdout.startswith("report.bin: DAMAGED:"), harness.described(done)
     checks = [view("check", "--format", "json", path, check=False) for path in (report, embedded)]
     assert [check.returncode for check in checks] == [3, 3]
     first, second = (harness.unwrapped(check.stdout) for check in checks)
@@ -365,20 +365,20 @@ def test_a_damaged_capture_is_still_said_to_be(harm, libraries, record, tmp_path
     for told in (first, second):
         told.pop("bytes"), told.pop("names")
     assert first == second
-    summaries = [view("summary", path, check=False).stdout for path in (report, embedded)]
+    summaries = [view("report", "--all", path, check=False).stdout for path in (report, embedded)]
     assert summaries[0] == summaries[1].replace(embedded.name, report.name)
 
 
 def test_damage_to_the_names_is_said(libraries, record, tmp_path):
     report, _ = record(libraries["c", "debug"])
     embedded = tmp_path / "embedded.bin"
-    view("symbolize", report, "-o", embedded)
+    view("check", report, "--symbolize", embedded)
     whole = embedded.read_bytes()
     embedded.write_bytes(whole[:-100])
     done = view("check", embedded, check=False)
     assert done.returncode == 3 and "names were embedded" in done.stdout, harness.described(done)
     # The capture itself can still be given its names again.
-    view("symbolize", embedded, "-o", embedded, check=False)
+    view("check", embedded, "--symbolize", embedded, check=False)
     assert "hidden" in view("flamegraph", "--folded", embedded, check=False).stdout
 
 
@@ -386,17 +386,17 @@ def test_errors_leave_no_file_behind(libraries, record, tmp_path):
     report, _ = record(libraries["c", "plain"])
     content = report.read_bytes()
     out = tmp_path / "out.bin"
-    assert view("symbolize", report, check=False).returncode == 2, "nobody said where to"
-    assert view("symbolize", tmp_path / "none.bin", "-o", out, check=False).returncode == 1
+    assert view("check", report, "--symbolize", check=False).returncode == 2, "nobody said where to"
+    assert view("check", tmp_path / "none.bin", "--symbolize", out, check=False).returncode == 1
     text = tmp_path / "text.bin"
     text.write_text("not a capture")
-    assert view("symbolize", text, "-o", out, check=False).returncode == 1
-    done = view("symbolize", report, "-o", tmp_path / "no" / "folder.bin", check=False)
+    assert view("check", text, "--symbolize", out, check=False).returncode == 1
+    done = view("check", report, "--symbolize", tmp_path / "no" / "folder.bin", check=False)
     assert done.returncode == 1 and "folder.bin" in done.stderr
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "fifo")
     for special in ("folder", "fifo", "-"):
-        done = harness.run([harness.ANALYZER, "symbolize", report, "-o", special], cwd=tmp_path, check=False)
+        done = harness.run([harness.ANALYZER, "check", report, "--symbolize", special], cwd=tmp_path, check=False)
         assert done.returncode == 1 and "name a regular file" in done.stderr, harness.described(done)
     assert (tmp_path / "fifo").is_fifo() and not (tmp_path / "-").exists()
     assert not out.exists() and not list(tmp_path.glob("**/*.part"))
@@ -408,7 +408,7 @@ def test_a_link_is_replaced(libraries, record, tmp_path):
     link = tmp_path / "link.bin"
     link.symlink_to(report)
     before = report.read_bytes()
-    view("symbolize", link, "-o", link)
+    view("check", link, "--symbolize", link)
     assert not link.is_symlink() and link.stat().st_size > len(before)
     assert report.read_bytes() == before
 
@@ -423,12 +423,12 @@ def test_a_capture_that_is_still_written_is_refused(build_c, libraries, tmp_path
     )
     try:
         assert waiting.stdout.readline() == b"waiting\n"
-        done = view("symbolize", report, "-o", tmp_path / "out.bin", check=False)
+        done = view("check", report, "--symbolize", tmp_path / "out.bin", check=False)
         assert done.returncode == 1 and "still running" in done.stderr, harness.described(done)
     finally:
         waiting.stdin.close()
         waiting.wait()
-    view("symbolize", report, "-o", tmp_path / "out.bin")
+    view("check", report, "--symbolize", tmp_path / "out.bin")
 
 
 def test_code_made_at_run_time_is_named_from_its_map(record, tmp_path):
@@ -442,7 +442,7 @@ def test_code_made_at_run_time_is_named_from_its_map(record, tmp_path):
     assert named == folded.replace("(JIT code)", "made_here (JIT code)")
     embedded = tmp_path / "elsewhere" / "report.bin"
     embedded.parent.mkdir()
-    view("symbolize", report, "-o", embedded)
+    view("check", report, "--symbolize", embedded)
     beside.unlink()
     assert view("flamegraph", "--folded", embedded).stdout == named
     assert view("flamegraph", "--folded", report).stdout == folded
@@ -474,7 +474,7 @@ def test_a_training_with_embedded_names_says_the_same_anywhere(forks, nowhere, t
     report = tmp_path / "report.bin"
     forks("torch215").run([harness.WORKLOADS / "train.py", "--steps", "1", "--batch", "4"], cwd=tmp_path)
     embedded = tmp_path / "embedded.bin"
-    said = view("symbolize", report, "-o", embedded).stdout
+    said = view("check", report, "--symbolize", embedded).stdout
     places = re.search(r"([\d,]+) of ([\d,]+) places", said)
     assert int(places[1].replace(",", "")) > 0.95 * int(places[2].replace(",", "")), said
     here = view("flamegraph", "--native", "--folded", report).stdout

@@ -87,7 +87,7 @@ def test_the_bands_are_what_the_card_gave(analyze_json):
 def test_steps_and_phases_are_there(analyze_json):
     report = trained("torch215").report
     timeline = analyze_json("timeline", report)
-    summary = analyze_json("summary", report)
+    summary = analyze_json("report", "--all", report)
     course = timeline["course"]
     assert sum(bucket["steps"] for bucket in course) == summary["steps"] > 0
     assert [b["step"] for b in course if b["step"]][-1] == summary["steps"]
@@ -248,9 +248,9 @@ def test_lanes_are_what_the_program_said(laned, analyze_json):
     ended = [time for time, _, _ in records(report, RANGE_END)]
     assert [span[0] for span in spans["ranges"]] == begun
     assert sorted(span[1] for span in spans["ranges"]) == ended
-    scopes = analyze_json("scopes", report)
-    told = sorted((of["begin_ns"], of["end_ns"], of["name"]) for of in scopes["scopes"])
-    assert sorted(spans["scopes"]) == told and len(told) == 8
+    scopes = analyze_json("lines", "--by", "scope", report)
+    told = sorted((of["begin_ns"], of["end_ns"], of["name"]) for of in scopes["lines", "--by", "scope"])
+    assert sorted(spans["lines", "--by", "scope"]) == told and len(told) == 8
     marks = [(of["ns"], of["ns"], of["name"]) for of in scopes["marks"]]
     assert spans["marks"] == marks and len(marks) == 4
 

@@ -25,7 +25,7 @@ def line_of(text):
 @pytest.mark.parametrize("environment", TORCHES)
 def test_tensor_figures_equal_pytorchs(environment, trained, analyze_json):
     run = trained(environment)
-    summary = analyze_json("summary", run.report)
+    summary = analyze_json("report", "--all", run.report)
     own = run.figures["devices"][0]
     tensor = harness.device_of(summary)["tensor"]
     assert own["max_allocated"] > own["allocated"] > 0
@@ -39,7 +39,7 @@ def test_tensor_figures_equal_pytorchs(environment, trained, analyze_json):
 def test_reserved_figures_equal_pytorchs(environment, trained, analyze_json):
     run = trained(environment)
     own = run.figures["devices"][0]
-    reserved = harness.device_of(analyze_json("summary", run.report))["reserved"]
+    reserved = harness.device_of(analyze_json("report", "--all", run.report))["reserved"]
     assert reserved["peak_bytes"] == own["max_reserved"]
     assert reserved["live_bytes"] == own["reserved"]
 
@@ -47,7 +47,7 @@ def test_reserved_figures_equal_pytorchs(environment, trained, analyze_json):
 @pytest.mark.parametrize("environment", TORCHES)
 def test_driver_figures_equal_the_simulators_books(environment, trained, analyze_json):
     run = trained(environment)
-    device = harness.device_of(analyze_json("summary", run.report))
+    device = harness.device_of(analyze_json("report", "--all", run.report))
     books = run.figures["books"]["devices"][0]
     for level, book in (("driver", books["driver"]), ("host", books["host"])):
         figures = device[level]
@@ -64,7 +64,7 @@ def test_driver_figures_equal_the_simulators_books(environment, trained, analyze
 def test_the_account_is_exact(environment, trained, analyze, analyze_json):
     """`exact` holds only if the shared counters equal the replay and nothing was lost."""
     run = trained(environment)
-    summary = analyze_json("summary", run.report)
+    summary = analyze_json("report", "--all", run.report)
     assert summary["exact"] is True
     assert summary["lost_events"] == 0
     assert summary["events"] >= sum(
@@ -80,7 +80,7 @@ def test_the_account_is_exact(environment, trained, analyze, analyze_json):
 def test_lines_sum_to_the_levels_figure(environment, level, moment, trained, analyze_json):
     run = trained(environment)
     rows = analyze_json("lines", "--level", level, "--at", moment, run.report)
-    figures = harness.device_of(analyze_json("summary", run.report))[level]
+    figures = harness.device_of(analyze_json("report", "--all", run.report))[level]
     figure = figures["peak_bytes" if moment == "peak" else "live_bytes"]
     assert sum(row["bytes"] for row in rows) == figure
     sizes = [row["bytes"] for row in rows]
@@ -129,7 +129,7 @@ def test_ending_by_return_keeps_the_peak(forks, tmp_path, analyze_json):
     script = [harness.WORKLOADS / "tell.py", "--end", "return", harness.WORKLOADS / "train.py", "--steps", "4", "--batch", "16"]
     done = forks("torch215").run(script, cwd=tmp_path)
     own = harness.figures(done)["devices"][0]
-    summary = analyze_json("summary", tmp_path / "report.bin")
+    summary = analyze_json("report", "--all", tmp_path / "report.bin")
     tensor = harness.device_of(summary)["tensor"]
     assert summary["exact"] is True
     assert tensor["peak_bytes"] == own["max_allocated"]

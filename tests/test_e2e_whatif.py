@@ -211,7 +211,7 @@ def priced(python, capture, *words):
 
 
 def recorded_times(capture, kind="times"):
-    rows = harness.analyze_json("summary", capture)["calls"]
+    rows = harness.analyze_json("report", "--all", capture)["calls"]
     return {row["function"]: row[kind] for row in rows if row.get(kind)}
 
 

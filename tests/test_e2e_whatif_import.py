@@ -28,7 +28,7 @@ def bench(python_env, tmp_path_factory):
 
 
 def summary(capture):
-    done = harness.run([harness.ANALYZER, "summary", "--format", "json", capture])
+    done = harness.run([harness.ANALYZER, "report", "--all", "--format", "json", capture])
     return harness.unwrapped(done.stdout)
 
 

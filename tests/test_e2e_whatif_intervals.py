@@ -90,7 +90,7 @@ def test_a_card_between_both_is_too_close_to_say(python_env, tmp_path):
     assert other["fits"] is True and other["failure"] is None
     # What is saved is the worse end.
     assert other["figures"][RESERVED] == other["figures_greatest"][RESERVED] > other["figures_least"][RESERVED]
-    summary = harness.run([harness.ANALYZER, "summary", "--format", "json", other["saved"]], check=False).stdout
+    summary = harness.run([harness.ANALYZER, "report", "--all", "--format", "json", other["saved"]], check=False).stdout
     [saved] = harness.unwrapped(summary)["devices"]
     assert saved["reserved"]["peak_bytes"] == other["figures"][RESERVED]
     least, greatest = other["smallest_card_least_bytes"], other["smallest_card_bytes"]

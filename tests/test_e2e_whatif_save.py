@@ -206,12 +206,12 @@ def agree(replay, saved, path, analyze, analyze_json):
     assert saved.peaks == figures
     assert saved.pool == replay.figures["reserved_bytes.all.current"]
     assert "whole" in analyze("check", path).stdout
-    summary = analyze_json("summary", path)
+    summary = analyze_json("report", "--all", path)
     device = harness.device_of(summary)
     assert summary["exact"], summary["missing"]
     assert device["tensor"]["peak_bytes"] == figures["allocated"]
     assert device["reserved"]["peak_bytes"] == figures["reserved"]
-    [pool] = analyze_json("fragmentation", path)
+    [pool] = analyze_json("ledger", "--pool", path)
     assert pool["reserved_peak"]["reserved_bytes"] == pool["at_reserved_peak"]["reserved_bytes"] == figures["reserved"]
     for at in (pool, pool["at_reserved_peak"]):
         assert sum(segment["bytes"] for segment in at["segments"]) == at["reserved_bytes"]
@@ -352,7 +352,7 @@ def test_the_command_writes_captures_that_say_what_they_are(bench, python_env, t
     [device] = schemas.found("whatif", done.stdout)["devices"]
     assert sorted(folder.iterdir()) == sorted(harness.Path(of["saved"]) for of in device["replays"])
     for replay in device["replays"]:
-        summary = analyze_json("summary", replay["saved"])
+        summary = analyze_json("report", "--all", replay["saved"])
         assert harness.device_of(summary)["reserved"]["peak_bytes"] == replay["figures"]["reserved_bytes.all.peak"]
         said = summary["replayed"]
         assert (said["capture"], said["device"], said["settings"]) == (str(path), 0, replay["settings"])
@@ -360,7 +360,7 @@ def test_the_command_writes_captures_that_say_what_they_are(bench, python_env, t
         assert summary["process"]["pytorch"]["allocator_settings"] == replay["settings"]
         under = replay["settings"] or "default settings"
         # The report begins with the peak.
-        for text, line in ((analyze(replay["saved"]).stdout, 2), (analyze("summary", replay["saved"]).stdout, 1)):
+        for text, line in ((analyze(replay["saved"]).stdout, 2), (analyze("report", "--all", replay["saved"]).stdout, 1)):
             assert f"replay       of {path} under {under} on 16.0 GiB" in text.splitlines()[line]
     # A replay of a replay is as the first one.
     again = tmp_path / "again.bin"
@@ -375,7 +375,7 @@ def test_the_command_writes_captures_that_say_what_they_are(bench, python_env, t
 
 def test_names_that_are_embedded_stay(bench, tmp_path, analyze, analyze_json):
     path, named, to = bench.runs["lengths", ""][0], tmp_path / "named.bin", tmp_path / "replay.bin"
-    analyze("symbolize", path, "-o", named)
+    analyze("check", path, "--symbolize", named)
     replay, saved = save(bench, named, EXPANDABLE, whatif.ROOMY, to)
     agree(replay, saved, to, analyze, analyze_json)
     symbols = [spec_reader.read(capture).order.symbols for capture in (named, to)]
@@ -388,15 +388,15 @@ def test_of_several_gpus_the_others_are_as_recorded(python_env, tmp_path, analyz
     harness.simulate([python, harness.WORKLOADS / "two_devices.py"], devices=2, preload=True, env=env)
     done = gpumem(python, path, "--conf", EXPANDABLE, "--save", folder)
     assert done.returncode == 0, done.stderr
-    recorded = {device["ordinal"]: device for device in analyze_json("summary", path)["devices"]}
+    recorded = {device["ordinal"]: device for device in analyze_json("report", "--all", path)["devices"]}
     for gpu in (0, 1):
         to = folder / f"report.gpu{gpu}.expandable_segments-True.bin"
-        summary = analyze_json("summary", to)
+        summary = analyze_json("report", "--all", to)
         assert summary["exact"] and summary["replayed"]["device"] == gpu
-        assert f"replay       of GPU {gpu} in {path} under" in analyze("summary", to).stdout
+        assert f"replay       of GPU {gpu} in {path} under" in analyze("report", "--all", to).stdout
         for device in summary["devices"]:
             assert device["ordinal"] == gpu or without(device) == without(recorded[device["ordinal"]])
-        [pool] = analyze_json("fragmentation", "--device", gpu, to)
+        [pool] = analyze_json("ledger", "--pool", "--device", gpu, to)
         assert all(segment["expandable"] for segment in pool["segments"])
 
 
@@ -404,12 +404,12 @@ def test_the_recorded_and_the_replayed_pool_side_by_side(bench, tmp_path, analyz
     path, to = bench.runs["lengths", ""][0], tmp_path / "replay.bin"
     save(bench, path, EXPANDABLE, whatif.ROOMY, to)
     [row] = analyze_json("diff", path, to)["pools"]
-    peaks = [harness.device_of(analyze_json("summary", of))["reserved"]["peak_bytes"] for of in (path, to)]
+    peaks = [harness.device_of(analyze_json("report", "--all", of))["reserved"]["peak_bytes"] for of in (path, to)]
     assert [row["reserved_peak"][name] for name in ("before_bytes", "after_bytes", "change_bytes")] == [*peaks, peaks[1] - peaks[0]]
-    pools = analyze_json("fragmentation", path, to)
-    alone = [analyze_json("fragmentation", of)[0] for of in (path, to)]
+    pools = analyze_json("ledger", "--pool", path, to)
+    alone = [analyze_json("ledger", "--pool", of)[0] for of in (path, to)]
     assert [pool.pop("capture") for pool in pools] == [str(path), str(to)] and pools == alone
-    text = analyze("fragmentation", path, to).stdout
-    assert all(analyze("fragmentation", of).stdout in text for of in (path, to))
+    text = analyze("ledger", "--pool", path, to).stdout
+    assert all(analyze("ledger", "--pool", of).stdout in text for of in (path, to))
     assert "PyTorch's pool on GPU 0" in analyze("diff", path, to).stdout
     assert "PyTorch's pool on GPU" not in analyze("diff", path, path).stdout

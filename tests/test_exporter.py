@@ -55,7 +55,7 @@ def test_figures_follow_the_program_to_its_end(program):
         program.process.stdin.close()
         program.process.wait()
         until(lambda: exporter.value("gpumem_capture_state", state="ended"), "the end")
-        [device] = harness.analyze_json("summary", program.report, check=False)["devices"]
+        [device] = harness.analyze_json("report", "--all", program.report, check=False)["devices"]
         uuids = {labels["UUID"] for _, labels, _ in exporter.samples() if "UUID" in labels}
         assert uuids == {device["uuid"]}
 

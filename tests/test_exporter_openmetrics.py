@@ -61,7 +61,7 @@ def test_both_formats_say_what_summary_says(tmp_path, python_env):
         program.process.stdin.close()
         program.process.wait()
         until(lambda: exporter.value("gpumem_capture_state", state="ended"), "the end")
-        summary = harness.analyze_json("summary", program.report, check=False)
+        summary = harness.analyze_json("report", "--all", program.report, check=False)
         device = summary["devices"][0]
         _, open_samples, _, text_samples = both(exporter)
         for samples in (open_samples, text_samples):

@@ -95,7 +95,7 @@ def test_holders_are_those_of_lines_categories_and_modules(rows, report):
 
 
 def test_sums_are_the_levels_own_figures(rows, report):
-    devices = harness.analyze_json("summary", report)["devices"]
+    devices = harness.analyze_json("report", "--all", report)["devices"]
     assert len(devices) == 2
     for moment, figure in (("peak", "peak_bytes"), ("end", "live_bytes")):
         sums = Counter()
@@ -118,7 +118,7 @@ def test_a_failure_is_that_of_oom(rows, report):
     failed = {of: sums for of, sums in held(rows, "failure", ["pool", "driver"], by_line).items() if of[0] == 0}
     assert failed == viewed(oom["driver"], place, 0) != {}
     labels = {line["line_key"]: line["label"] for line in rows["lines"]}
-    started = harness.analyze_json("summary", report)["process"]["started_unix_ns"]
+    started = harness.analyze_json("report", "--all", report)["process"]["started_unix_ns"]
     assert len(rows["failures"]) == oom["count"] == 2
     for row, failure in zip(rows["failures"], oom["failures"], strict=True):
         cause = harness.analyze_json("oom", "--failure", str(failure["number"]), report)["cause"]
@@ -148,7 +148,7 @@ def test_ledgers_are_those_of_ledger(rows, report):
 def test_the_rank_is_that_of_ranks_and_summary(rows, recorded):
     report, host = recorded
     [row] = rows["ranks"]
-    summary = harness.analyze_json("summary", report)
+    summary = harness.analyze_json("report", "--all", report)
     done = harness.analyze("ranks", "--format", "json", report, check=False)
     [rank] = harness.unwrapped(done.stdout)["ranks"]
     for name, other in (
@@ -179,7 +179,7 @@ def test_events_are_those_of_the_export(rows, report):
     table = harness.analyze("export", "csv", "-o", "-", report).stdout
     lines = {line["line_key"]: line for line in rows["lines"]}
     [rank] = rows["ranks"]
-    started = harness.analyze_json("summary", report)["process"]["started_unix_ns"]
+    started = harness.analyze_json("report", "--all", report)["process"]["started_unix_ns"]
 
     def number(text):
         return int(text) if text else None
@@ -197,7 +197,7 @@ def test_events_are_those_of_the_export(rows, report):
 
 
 def test_series_and_steps_have_the_greatest_figures(rows, report):
-    summary = harness.analyze_json("summary", report)
+    summary = harness.analyze_json("report", "--all", report)
     started = summary["process"]["started_unix_ns"]
     for device in summary["devices"]:
         series = defaultdict(list)

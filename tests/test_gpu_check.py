@@ -103,7 +103,7 @@ def test_pytorch_on_the_simulator(simulate, python_env, tmp_path):
     assert [line.split(":")[0] for line in skipped] == ["CuPy", "C++, static cudart"]
     rows = json.loads((tmp_path / "out" / "rows.json").read_text())
     native = rows["PyTorch, native"]
-    figures, device = native["figures"], native["summary"]["devices"][0]
+    figures, device = native["figures"], native["report", "--all"]["devices"][0]
     assert figures["nvml"]["card_used"] == figures["cuMemGetInfo"] > figures["torch"]["reserved"]
     assert device["tensor"]["peak_bytes"] == figures["torch"]["max_allocated"] > 1 << 20
     assert device["driver"]["live_bytes"] == figures["counters"]["driver"]["live"]
@@ -143,7 +143,7 @@ def test_a_fault_is_told(fault, told, gpu_check, monkeypatch, tmp_path):
         "device": 0, "bytes": 300, "rows": [{"bytes": 300 + fault.get("rows", 0)}],
         "nvml_process_bytes": fault.get("nvml", 1000), "unexplained_bytes": 0,
     }]
-    monkeypatch.setattr(gpu_check, "analyze", lambda view, *rest: summary if view == "summary" else ledger)
+    monkeypatch.setattr(gpu_check, "analyze", lambda view, *rest: summary if view == "report" else ledger)
     figures = {
         "torch": {"max_allocated": 100, "max_reserved": 200}, "counters": {"driver": {"peak": 300}},
         "nvml": {"process": 1000, "card_used": 1200},

@@ -175,7 +175,7 @@ def test_a_training_whose_capture_is_truncated(python_env, tmp_path):
     says = [line for line in errors if line.startswith("gpumem: ")]
     assert (status, output, [line for line in errors if line not in says]) == without
     assert status == 0 and len(says) <= 2, says
-    done = harness.analyze("summary", "--format", "json", report, check=False)
+    done = harness.analyze("report", "--all", "--format", "json", report, check=False)
     assert done.returncode in (0, 1, 3) and "panicked" not in done.stderr, harness.described(done)
     if done.returncode == 0:
         live, peak = map(int, output.split())

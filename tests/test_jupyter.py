@@ -200,7 +200,7 @@ def test_a_kernel(run_cells, tmp_path):
     assert told["error"] == ["KeyError", "'stop'"] and told["texts"][3] == ""
     assert told["errors"] == [0, 0, 1, 0], "an error is shown once"
     # The kernel's own capture can be read.
-    summary = harness.analyze_json("summary", tmp_path / "report.bin")
+    summary = harness.analyze_json("report", "--all", tmp_path / "report.bin")
     assert harness.device_of(summary)["tensor"]["peak_bytes"] == 5 << 20
 
 

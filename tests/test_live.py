@@ -287,8 +287,8 @@ def test_what_cannot_be_shown_is_said_in_one_line(tmp_path, program):
     (tmp_path / "text").write_text("no capture\n")
     with subprocess.Popen(["sleep", "60"]) as other:
         for asked, said in (
-            (program.report, "live needs a terminal: use gpumem-analyze summary to print the figures once"),
-            (tmp_path, "live needs a terminal: use gpumem-analyze summary to print the figures once"),
+            (program.report, "live needs a terminal: use gpumem-analyze report to print the figures once"),
+            (tmp_path, "live needs a terminal: use gpumem-analyze report to print the figures once"),
         ):
             done = harness.run([harness.ANALYZER, "live", asked], check=False)
             assert (done.returncode, done.stderr) == (1, f"gpumem-analyze: {said}\n")

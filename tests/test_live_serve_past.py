@@ -46,7 +46,7 @@ def rows_of(told):
 @pytest.mark.parametrize("share", [0.4, 0.6, 0.9])
 def test_a_moment_is_what_lines_says_of_its_event(ended, share):  # noqa: F811
     """Of an event, and of the time of one."""
-    last = harness.analyze_json("summary", KILLED, check=False)["last_event"]
+    last = harness.analyze_json("report", "--all", KILLED, check=False)["last_event"]
     at = int(last * share)
     told = Reader(ended, "a").read(f"event:{at}", level="tensor")
     assert told["state"] == "done" and told["now"]["seq"] <= at
@@ -57,7 +57,7 @@ def test_a_moment_is_what_lines_says_of_its_event(ended, share):  # noqa: F811
 
 
 def test_details_are_those_of_the_views(ended):  # noqa: F811
-    last = harness.analyze_json("summary", KILLED, check=False)["last_event"]
+    last = harness.analyze_json("report", "--all", KILLED, check=False)["last_event"]
     reader = Reader(ended, "b")
     page = reader.read(f"event:{last}", want="account")["page"]
     text = "\n".join(line for _, line in page["lines"])
@@ -157,7 +157,7 @@ def test_a_folder_has_a_row_for_each_capture_and_each_its_page(folder, windows):
         ranks = served.ask_json("/ranks")["rows"]
         assert sorted(row["name"] for row in ranks) == ["torch-kill.bin", "torch-return.bin"]
         for row in ranks:
-            summary = harness.analyze_json("summary", folder / row["name"], check=False)
+            summary = harness.analyze_json("report", "--all", folder / row["name"], check=False)
             assert row["now"]["pid"] == summary["process"]["pid"]
             told = Reader(served, "x", f"/{row['number']}/").read("event:2000", level="tensor")
             assert rows_of(told) == lines(folder / row["name"], 2000)

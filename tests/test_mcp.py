@@ -206,7 +206,7 @@ def test_figures_are_those_of_the_views(client, root):
         assert len(ours["rows"]) + ours["alike_rows"] == len(theirs["rows"])
         tree = session.all("tree", capture="copy.bin", least_percent=0)
         assert sum(row["bytes"] for row in tree["rows"] if row["depth"] == 0) == tree["bytes"]
-        summary = harness.analyze_json("summary", copy)
+        summary = harness.analyze_json("report", "--all", copy)
         (tensors,) = [row for row in session.all("summary", capture="copy.bin")["rows"] if row["what"] == "tensors"]
         assert tensors["peak_bytes"] == summary["devices"][0]["tensor"]["peak_bytes"] == tree["bytes"]
 
@@ -254,7 +254,7 @@ def test_what_a_killed_process_left_is_read_where_it_is(client, ring_folder, tmp
         assert session.ask("captures")["rows"][0]["ended"] == "killed"
         why = session.ask("why", capture="report.bin")
         assert why["failure"]["requested_bytes"] == 600 * MIB and why["account"]["ended"] == "killed"
-        assert "gpumem-analyze recover" in refusal(session, "whatif", capture="report.bin")
+        assert "gpumem-analyze check" in refusal(session, "whatif", capture="report.bin")
         assert contents(root) == before
         # The other commands take it over, and that is another capture to the server.
         theirs = harness.analyze_json("oom", capture)

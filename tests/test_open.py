@@ -50,7 +50,7 @@ def test_a_summary_is_the_analyzers(told, analyze_json):
         print(json.dumps([[summary.raw, list(map(levels, summary.devices))] for summary in summaries]))
     """)
     for path, (raw, devices) in zip(captures, said, strict=True):
-        wanted = analyze_json("summary", path)
+        wanted = analyze_json("report", "--all", path)
         assert raw == wanted
         for (ordinal, *levels), of in zip(devices, wanted["devices"], strict=True):
             assert ordinal == of["ordinal"]
@@ -133,7 +133,7 @@ def test_running_sums_are_the_levels_figures(told, analyze_json):
         print(json.dumps(list(map(sums_of, {captures!r}))))
     """)
     for path, sums in zip(captures, said, strict=True):
-        for device in analyze_json("summary", path)["devices"]:
+        for device in analyze_json("report", "--all", path)["devices"]:
             for level in ("tensor", "driver", "host"):
                 live, peak = sums.get(f"{device['ordinal']} {level}", [0, 0])
                 assert (live, peak) == (device[level]["live_bytes"], device[level]["peak_bytes"]), (path, level)
@@ -160,7 +160,7 @@ def test_frames(told, analyze, analyze_json):
         print(json.dumps([table.num_rows, table.schema.metadata[b"gpumem.host"].decode()]))
     """)
     rows = analyze("export", "csv", "--level", "tensor", "-o", "-", DEMO).stdout.count("\n") - 1
-    assert found == [rows, analyze_json("summary", DEMO)["process"]["host"]]
+    assert found == [rows, analyze_json("report", "--all", DEMO)["process"]["host"]]
 
 
 def test_columns(told):

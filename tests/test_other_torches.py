@@ -157,7 +157,7 @@ def bench(release, tmp_path_factory):
 
 
 def pytorch_of(capture):
-    return harness.analyze_json("summary", capture)["process"]["pytorch"]
+    return harness.analyze_json("report", "--all", capture)["process"]["pytorch"]
 
 
 # Threads, streams and record_stream, pools, graphs, settings at run time, a memory fraction.

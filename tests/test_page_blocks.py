@@ -106,7 +106,7 @@ def test_the_map_is_that_of_fragmentation(at, page):
     for seq in [*middles(blocks["tensor"], 3), failure["seq"]]:
         at.tell(f"gpumem.chooseEvent({seq})")
         figures = dict(at.tell("[...document.querySelectorAll('#map-figures dd')].map(d => [d.dataset.figure, Number(d.dataset.bytes)])"))
-        [wanted] = harness.analyze_json("fragmentation", "--at", str(seq), REPORT)
+        [wanted] = harness.analyze_json("ledger", "--pool", "--at", str(seq), REPORT)
         assert figures["reserved"] == wanted["reserved_bytes"]
         assert figures["allocated"] == wanted["live_bytes"]
         assert figures["free"] == wanted["free_bytes"]

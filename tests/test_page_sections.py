@@ -252,7 +252,7 @@ def test_keys_of_the_tree_are_in_the_help(at):
 
 def test_a_part_of_a_run_is_whole_in_itself(window, report, tmp_path):
     """Its blocks are the level at each of its events, its peak is its own, and outside of it is nothing."""
-    steps = harness.analyze_json("summary", report)["steps"]
+    steps = harness.analyze_json("report", "--all", report)["steps"]
     ends = [harness.analyze_json("timeline", "--from", f"step={step}", report)["from_seq"] for step in (steps - 2, steps - 1)]
     out = tmp_path / "part.html"
     harness.analyze("html", "--from", str(ends[0]), "--to", f"step={steps - 1}", "-o", out, report)

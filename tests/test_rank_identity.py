@@ -39,7 +39,7 @@ def test_what_launchers_say(client, simulate, analyze, analyze_json, tmp_path):
     given = ",".join(f"{name}={number}" for name, number in dimensions.items())
     simulate(client, preload=True, env={**QUIET, **TORCHRUN, **SRUN, "GPUMEM_COORDS": given})
     capture = tmp_path / "report.rank11.bin"
-    summary = analyze_json("summary", capture)
+    summary = analyze_json("report", "--all", capture)
     process = summary["process"]
     assert position(process) == [11, 16, 3, 1, dimensions, "torchrun:run-7 slurm:4711", 2, 1]
     assert list(process["coordinates"]) == list(dimensions)
@@ -50,7 +50,7 @@ def test_what_launchers_say(client, simulate, analyze, analyze_json, tmp_path):
         "job          torchrun:run-7 · slurm:4711 · restart 2 · requeue 1",
     ]
     assert max(map(len, lines)) <= 80
-    for view in (["summary"], []):
+    for view in (["report", "--all"], []):
         text = analyze(*view, capture).stdout
         assert " · rank 11 of 16 · " in text and "\n".join(lines) in text
     analyze("html", capture)
@@ -73,8 +73,8 @@ def test_a_process_of_no_job(client, simulate, analyze, analyze_json, tmp_path):
     [line] = done.stderr.splitlines()
     assert line.startswith("gpumem: GPUMEM_COORDS=DP=1: invalid value;") and "dp=1,tp=0" in line
     capture = tmp_path / "report.bin"
-    assert position(analyze_json("summary", capture)["process"]) == [None] * len(POSITION)
-    text = analyze("summary", capture).stdout
+    assert position(analyze_json("report", "--all", capture)["process"]) == [None] * len(POSITION)
+    text = analyze("report", "--all", capture).stdout
     assert "position" not in text and "job " not in text
 
 
@@ -104,7 +104,7 @@ def test_what_the_program_says(python_env, simulate, analyze_json, tmp_path):
         env = {**PACKAGE, "GPUMEM_COORDS": "dp=9", "GPUMEM_OUTPUT": f"{words}.bin"}
         done = simulate([python_env("py312"), "-c", script, words], preload=True, env=env)
         assert (done.stdout, done.stderr) == ("", "")
-        assert analyze_json("summary", tmp_path / f"{words}.bin")["process"]["coordinates"] == said
+        assert analyze_json("report", "--all", tmp_path / f"{words}.bin")["process"]["coordinates"] == said
     # Without the recorder nothing is recorded, and what is wrong is still wrong.
     script = "import gpumem\nprint(gpumem.coords(dp=1))\ntry: gpumem.coords(DP=1)\nexcept ValueError: print('wrong')\n"
     done = harness.run([python_env("py38"), "-c", script], env=PACKAGE, cwd=tmp_path)
@@ -144,7 +144,7 @@ def test_meshes_of_pytorch(words, python_env, simulate, analyze_json, tmp_path):
     said = {"found": found, "own": {**found, "ep": 7}}[words]
     env = {**TRAINS, "GPUMEM_OUTPUT": "report.bin", "GPUMEM_STACKS": "off"}
     simulate([python_env("torch215"), "-c", script, words], preload=True, env=env)
-    assert analyze_json("summary", tmp_path / "report.bin")["process"]["coordinates"] == said
+    assert analyze_json("report", "--all", tmp_path / "report.bin")["process"]["coordinates"] == said
 
 
 @pytest.mark.slow
@@ -186,5 +186,5 @@ def test_groups_of_frameworks(python_env, simulate, analyze_json, tmp_path):
         env = {**TRAINS, "GPUMEM_OUTPUT": f"{name}.bin", "GPUMEM_STACKS": "off"}
         done = simulate([python_env("programs"), "-W", "ignore", "-c", begin + made + end], preload=True, env=env)
         said = json.loads(done.stdout.splitlines()[-1])
-        assert analyze_json("summary", tmp_path / f"{name}.bin")["process"]["coordinates"] == said
+        assert analyze_json("report", "--all", tmp_path / f"{name}.bin")["process"]["coordinates"] == said
         assert len({*said.values()}) > 1 and len(said) >= 4

@@ -88,7 +88,7 @@ def test_who_died_first(ranks):
 
 def test_figures_are_those_of_the_captures(ranks, analyze_json):
     for row in ranks(RANKS)["ranks"][:4]:
-        summary = analyze_json("summary", row["file"])
+        summary = analyze_json("report", "--all", row["file"])
         device = summary["devices"][0]
         assert row["tensor_peak_bytes"] == device["tensor"]["peak_bytes"]
         assert row["reserved_peak_bytes"] == device["reserved"]["peak_bytes"]

@@ -53,7 +53,7 @@ def test_each_peak_is_in_the_column_of_its_moment(told, analyze_json):
         assert over["first_column"] + len(over["greatest"]) <= map_["columns"]
         if row["rank"] % 5:
             continue
-        started = analyze_json("summary", row["file"])["process"]["started_unix_ns"]
+        started = analyze_json("report", "--all", row["file"])["process"]["started_unix_ns"]
         [peak] = [of for of in analyze_json("timeline", row["file"])["devices"][0]["peaks"] if of["level"] == "tensor"]
         column = (started + peak["time_ns"] - map_["from_unix_ns"]) // map_["column_ns"] - over["first_column"]
         assert over["greatest"][column][0] == row["tensor_peak_bytes"]

@@ -93,6 +93,6 @@ def test_a_folder_that_becomes_full(ends, simulate, build_c, tmp_path, in_memory
     report = tmp_path / "report.bin"
     if kill:
         # What was written is read, and the account shows that the ring is gone.
-        assert harness.analyze("summary", report, check=False).returncode == 3
+        assert harness.analyze("report", "--all", report, check=False).returncode == 3
     else:
         zoo.assert_exact(report, done.stdout)

@@ -30,7 +30,7 @@ def gpumem(python_env, tmp_path):
 
 
 def driver_peak(report):
-    return harness.device_of(harness.analyze_json("summary", report))["driver"]["peak_bytes"]
+    return harness.device_of(harness.analyze_json("report", "--all", report))["driver"]["peak_bytes"]
 
 
 def test_the_report_follows_the_program(gpumem, tmp_path):
@@ -95,12 +95,12 @@ def test_a_ring_is_taken_over_once(gpumem, tmp_path):
     ring.write_bytes(b"no ring")
     ring.chmod(0o600)
     for words, status, said in (
-        ((report,), 0, "no events to recover"),
+        ((report,), 0, "report.bin: whole"),
         (("--ring", ring, report), 1, "it is cut off"),
         (("--ring", tmp_path / "none", report), 1, "No such file"),
         ((tmp_path / "none",), 1, "No such file"),
     ):
-        done = harness.analyze("recover", *words, check=False)
+        done = harness.analyze("check", *words, check=False)
         assert done.returncode == status and said in done.stdout + done.stderr, harness.described(done)
     assert report.read_bytes() == copy.read_bytes()
 
@@ -273,7 +273,7 @@ def test_a_gpu_of_which_nothing_is_known_on_the_card(gpumem, two_ranks, tmp_path
     analyzer = tmp_path / "analyzer"
     analyzer.write_text(
         f"#!{sys.executable}\nimport json, os, subprocess, sys\n"
-        "if sys.argv[1] != 'summary':\n"
+        "if '--all' not in sys.argv:\n"
         f"    os.execv({str(harness.ANALYZER)!r}, sys.argv)\n"
         f"said = subprocess.run([{str(harness.ANALYZER)!r}, *sys.argv[1:]], stdout=subprocess.PIPE, check=True).stdout\n"
         "summary = json.loads(said)\n"

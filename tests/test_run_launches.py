@@ -42,7 +42,7 @@ def test_launchers(launcher, gpumem, python_env, tmp_path):  # noqa: F811
     command = [word.replace("PORT", str(free_port())) for word in LAUNCHERS[launcher]]
     done = gpumem("run", *command, "train.py", env=env, check=True, devices=2)
     for rank in (0, 1):
-        summary = harness.analyze_json("summary", tmp_path / f"report.rank{rank}.bin")
+        summary = harness.analyze_json("report", "--all", tmp_path / f"report.rank{rank}.bin")
         assert harness.device_of(summary, rank)["driver"]["peak_bytes"] == (rank + 1) << 20
         line = next(line for line in done.stderr.splitlines() if line.endswith(f"report.rank{rank}.bin"))
         assert f"{rank + 1}.00 MiB" in line
@@ -179,7 +179,7 @@ def test_a_library_below_a_folder_with_a_space(gpumem, tmp_path):  # noqa: F811
 
 def test_every_command_of_the_analyzer_is_one_of_gpumem(gpumem, tmp_path):  # noqa: F811
     gpumem("run", "-q", LAUNCHED, "exit", "0")
-    for words in (("analyze", "summary"), ("summary",)):
+    for words in (("analyze", "report", "--all"), ("report", "--all"), ("summary",)):
         done = gpumem(*words, "--format", "json", "report.bin")
         assert harness.device_of(harness.unwrapped(done.stdout))["driver"]["peak_bytes"] == 3 << 20
     reports = [gpumem(*words, "report.bin").stdout for words in ((), ("report",), ("analyze",), ("analyze", "report"))]

@@ -23,18 +23,19 @@ VIEWS = {
     "categories": (["lines", "--by", "category"],),
     "changes": (["changes"], ["changes", "--level", "driver"]),
     "check": (["check"],),
-    "fragmentation": (["fragmentation"],),
+    "fragmentation": (["ledger", "--pool"],),
+    "groups": (["lines", "--by", "function"], ["lines", "--of", "kept", "--by", "caller"], ["lines", "--by", "phase"]),
     "hints": (["hints"],),
     "leaks": (["leaks"], ["leaks", "--at", "end"]),
     "ledger": (["ledger"], ["ledger", "--by", "owner"], ["ledger", "--by", "line", "--at", "end"]),
     "lines": (["lines"], ["lines", "--level", "driver", "--at", "end"]),
     "modules": (["lines", "--by", "module"],),
     "oom": (["oom"],),
-    "scopes": (["scopes", "--each"],),
-    "sizes": (["sizes"], ["sizes", "--exact"]),
-    "summary": (["summary"],),
-    "temporary": (["temporary"],),
-    "threads": (["threads"],),
+    "scopes": (["lines", "--by", "scope", "--each"],),
+    "sizes": (["lines", "--by", "size"], ["lines", "--by", "size", "--each"]),
+    "summary": (["report", "--all"],),
+    "temporary": (["lines", "--of", "temporary"],),
+    "threads": (["lines", "--by", "thread"],),
     "timeline": (["timeline"], ["timeline", "--level", "tensor"]),
     "tree": (["tree"], ["tree", "--by", "module"]),
     "fleet-rows": (["fleet", "rows", "--events"],),
@@ -44,6 +45,7 @@ OPTIONAL = {
     "ci": ("data.*.devices.#.*.#.of", "data.*.devices.#.*.#.phase"),
     "diff": ("data.rows.#.phase",),
     "fragmentation": ("rows.#.capture",),
+    "groups": ("rows.#.file", "rows.#.function"),
     "leaks": ("data.round",),
     "lines": ("rows.#.phase",),
     "oom": ("data.*.#.phase",),
@@ -115,7 +117,7 @@ def test_what_is_of_several_captures_is_what_its_schema_says(copies, tmp_path, s
     assert [capture["file"] for capture in diff["captures"]] == [str(demo), str(oom)]
     assert any(row["before_file"] for row in diff["data"]["rows"])
     validated("diff", shown(["diff", "--by", "function"], demo, demo))
-    both = validated("fragmentation", shown(["fragmentation"], demo, oom))
+    both = validated("fragmentation", shown(["ledger", "--pool"], demo, oom))
     assert len(both["captures"]) == 2 and both["rows"]
     validated("ranks", shown(["ranks"], JOB))
     validated("ranks-timeline", shown(["ranks", "--timeline"], JOB))

@@ -167,7 +167,7 @@ def test_whatif(captures, python_env, tmp_path):
     said = schemas.validated("whatif", text)
     heads = [said["capture"]] if len(paths) == 1 else said["captures"]
     assert [head["file"] for head in heads] == list(map(str, paths)) == [device["capture"] for device in said["data"]["devices"]]
-    summary = json.loads(harness.analyze("summary", "--format", "json", paths[0], check=False).stdout)
+    summary = json.loads(harness.analyze("report", "--all", "--format", "json", paths[0], check=False).stdout)
     assert heads[0] == summary["capture"]
     schemas.refuses_faults("whatif", said)
 

@@ -132,11 +132,11 @@ def test_the_analyzer_tells_the_same(seed, threads, devices, program, simulate, 
     command = [program, seed, threads, devices, 3000]
     simulate([*map(str, command)], devices=devices, preload=True, env=QUIET)
     # 3: the program reports 0 as PyTorch's own figure, which the account lists.
-    done = harness.analyze("scopes", "--format", "json", report, check=False)
+    done = harness.analyze("lines", "--by", "scope", "--format", "json", report, check=False)
     assert done.returncode == 3, harness.described(done)
     replay, found = Replay(read(dump, report)), harness.unwrapped(done.stdout)
     ended, going_on = {}, {}
-    for row in found["scopes"]:
+    for row in found["lines", "--by", "scope"]:
         figures = {
             (of["device"], of["level"]): [
                 of[key] for key in ("start_bytes", "live_bytes", "peak_bytes", "allocations", "frees")
@@ -158,13 +158,13 @@ def test_the_analyzer_tells_the_same(seed, threads, devices, program, simulate, 
     for number, figures in going_on.items():
         compare(figures, replay.says(number))
     for of in found["names"]:
-        rows = [row for row in found["scopes"] if row["name"] == of["name"]]
+        rows = [row for row in found["lines", "--by", "scope"] if row["name"] == of["name"]]
         own = [f for row in rows for f in row["figures"] if (f["device"], f["level"]) == (of["device"], of["level"])]
-        assert of["scopes"] == len(own)
+        assert of["lines", "--by", "scope"] == len(own)
         assert of["change_bytes"] == sum(f["live_bytes"] - f["start_bytes"] for f in own)
         assert of["most_above_bytes"] == max(f["peak_bytes"] - f["start_bytes"] for f in own)
     assert [mark["name"] for mark in found["marks"]] == ["joined"]
-    text = harness.analyze("scopes", "--each", report, check=False).stdout
+    text = harness.analyze("lines", "--by", "scope", "--each", report, check=False).stdout
     assert "early and anew" in text and "joined" in text and "goes on" in text
     assert found["left_out"] == found["without_begin"] == found["marks_left_out"] == 0
 

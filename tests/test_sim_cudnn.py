@@ -214,7 +214,7 @@ def test_the_recorder_gives_the_workspace_to_the_users_line(simulate, python_env
     env = {"GPUMEM_SIM_CUDNN_WORKSPACE": "64MiB"}
     done = simulate([python_env("torch215"), script], preload=True, env=env)
     report = tmp_path / "report.bin"
-    summary = analyze_json("summary", report)
+    summary = analyze_json("report", "--all", report)
     weight, image = 8 * 8 * 9 * 4, 4 * 8 * 64 * 64 * 4
     weight = -(-weight // 512) * 512
     assert summary["exact"] is True

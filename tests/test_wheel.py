@@ -211,7 +211,7 @@ def test_pytorch_is_profiled_from_it(installed, beside_torch, tmp_path):
     )  # fmt: skip
     own = harness.figures(done)["devices"][0]
     assert "Lines that own the peak" in done.stderr and "train.py:" in done.stderr, harness.described(done)
-    summary = harness.unwrapped(beside_torch("gpumem-analyze", "summary", "--format", "json", "report.bin").stdout)
+    summary = harness.unwrapped(beside_torch("gpumem-analyze", "report", "--all", "--format", "json", "report.bin").stdout)
     device = harness.device_of(summary)["tensor"]
     assert (device["live_bytes"], device["peak_bytes"]) == (own["allocated"], own["max_allocated"])
     assert summary["exact"], summary["missing"]

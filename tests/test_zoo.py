@@ -68,7 +68,7 @@ def test_calls_that_are_left(how, build_c, tmp_path):
     )
     assert "left 200 calls\n" in done.stdout
     zoo.assert_exact(tmp_path / "with" / "report.bin", done.stdout)
-    names = harness.analyze_json("summary", tmp_path / "with" / "report.bin")["calls"]
+    names = harness.analyze_json("report", "--all", tmp_path / "with" / "report.bin")["calls"]
     calls = {row["function"]: row["calls"] for row in names}
     assert (calls["cuMemAlloc_v2"], calls["cuMemFree_v2"]) == (301, 200)
 
@@ -118,7 +118,7 @@ def test_functions_that_are_patched_in_place(when, what, more, build_c, tmp_path
     done = zoo.live_together(tmp_path / "with", [client, when, what, *more], 21)
     report = tmp_path / "with" / "report.bin"
     zoo.assert_exact(report, done.stdout)
-    notes = harness.analyze_json("summary", report)["notes"]
+    notes = harness.analyze_json("report", "--all", report)["notes"]
     whose = {"hooks": "recorder", "driver": "driver"}[what]
     patched = [note for note in notes if f"the program itself has patched the {whose}'s cuMemAlloc" in note]
     assert len(patched) == (when == "early"), notes
@@ -132,7 +132,7 @@ def test_memory_whose_unmapping_was_missed(build_c, tmp_path):
     done = zoo.live_together(tmp_path / "with", [client], 21)
     report = tmp_path / "with" / "report.bin"
     assert zoo.driver_of(report)["live_bytes"] == zoo.last_books(done.stdout)[0]
-    account = harness.analyze("summary", "--format", "json", report, check=False)
+    account = harness.analyze("report", "--all", "--format", "json", report, check=False)
     assert "partial: 1 releases were not seen (their addresses were allocated again)" in account.stderr
 
 

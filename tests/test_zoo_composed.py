@@ -38,4 +38,4 @@ def test_a_random_composition(seed, build_c, tmp_path):
     report = tmp_path / "with" / "report.bin"
     zoo.assert_exact(report, done.stdout)
     if ending not in ("abort", "kill"):
-        assert harness.analyze_json("summary", report)["exact"]
+        assert harness.analyze_json("report", "--all", report)["exact"]

@@ -223,7 +223,7 @@ def test_secrets_of_the_command_line(host, tmp_path):
         os.umask(old)
     report = tmp_path / "with" / "report.bin"
     assert report.stat().st_mode & 0o777 == 0o600
-    command = harness.analyze_json("summary", report)["process"]["command"]
+    command = harness.analyze_json("report", "--all", report)["process"]["command"]
     assert command.endswith("plain --password *** --hf-token=*** HF_TOKEN=*** --tokenizer gpt2"), command
 
 

@@ -342,5 +342,5 @@ def test_programs_with_one_output_name(build_c, tmp_path):
     assert len(reports) == 8
     for report in reports:
         zoo.assert_exact(report, output)
-    pids = {harness.analyze_json("summary", report)["process"]["pid"] for report in reports}
+    pids = {harness.analyze_json("report", "--all", report)["process"]["pid"] for report in reports}
     assert pids == {process.pid for process in processes}

@@ -39,12 +39,12 @@ Usage: gpumem COMMAND …
 
 # The commands that need Python.
 _HERE = ("run", "hints", "oom", "whatif", "plan", "card", "fleet", "mcp", "kernel", "doctor", "library", "version", "analyze")
-# The commands of gpumem-analyze that do not.
+# The commands of gpumem-analyze that do not, and those that are forms of others now.
 _OF_ANALYZE = (
-    "changes", "check", "ci", "completions", "diff", "export", "exporter", "flamegraph", "fragmentation", "html", "import",
-    "leaks", "ledger", "lines", "live", "man", "ranks", "recover", "report", "scopes", "sizes", "summary", "symbolize",
-    "temporary", "threads", "timeline", "tree",
+    "changes", "check", "ci", "completions", "diff", "export", "exporter", "flamegraph", "html", "import", "leaks", "ledger",
+    "lines", "live", "man", "ranks", "report", "timeline", "tree",
 )
+_RENAMED = ("fragmentation", "recover", "scopes", "sizes", "summary", "symbolize", "temporary", "threads")
 
 
 def main(words: Optional[List[str]] = None) -> int:
@@ -58,7 +58,7 @@ def main(words: Optional[List[str]] = None) -> int:
         if command == "run":
             return run.main(rest)
         is_capture = command not in _HERE and os.path.exists(command)
-        if command in _OF_ANALYZE or command == "analyze" or is_capture:
+        if command in (*_OF_ANALYZE, *_RENAMED) or command == "analyze" or is_capture:
             program = str(_files.analyzer())
             _launcher.become([program, *(rest if command == "analyze" else words)], os.environ)
         if command == "mcp":

@@ -58,8 +58,8 @@ class Capture:
         return self._closed
 
     def summary(self) -> Summary:
-        """The figures of each device and level: see `gpumem-analyze summary`."""
-        return summary_of(self._ask("summary"))
+        """The figures of each device and level: see `gpumem-analyze report --all`."""
+        return summary_of(self._ask("report", ["--all"]))
 
     @overload
     def lines(

@@ -13,7 +13,7 @@ from . import _analysis, _driver, _sizes
 
 
 class Capture(NamedTuple):
-    """A capture and the result of `gpumem-analyze summary`. Without a result, `summary` is None and `why` is
+    """A capture and the result of `gpumem-analyze report --all`. Without a result, `summary` is None and `why` is
     the reason."""
 
     path: Path
@@ -75,7 +75,7 @@ def _why_nothing() -> str:
 
 def _read(path: Path, analyzer: Path) -> Capture:
     done = subprocess.run(
-        [str(analyzer), "summary", "--format", "json", str(path)],
+        [str(analyzer), "report", "--all", "--format", "json", str(path)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", check=False,
     )  # fmt: skip
     # 3 is a partial result; the analyzer prints a message about it.

@@ -111,7 +111,7 @@ class DeviceSummary(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """The figures of each device. `raw` is the whole content of `gpumem-analyze summary --format json`."""
+    """The figures of each device. `raw` is the whole content of `gpumem-analyze report --all --format json`."""
 
     exact: bool
     events: int

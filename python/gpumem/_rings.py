@@ -94,10 +94,12 @@ class Rings:
         """Whether its process has ended. The contents of the ring are then in its capture, or an error was
         printed."""
         done = subprocess.run(
-            [str(self._analyzer), "recover", "--ring", f"/dev/fd/{ring.descriptor}", str(ring.capture)],
+            [str(self._analyzer), "check", "--ring", f"/dev/fd/{ring.descriptor}", str(ring.capture)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
             errors="replace", pass_fds=[ring.descriptor],
         )  # fmt: skip
-        if done.returncode != 0:
+        if "its process is still running" in done.stderr:
+            return False
+        if done.returncode == 1:
             say(done.stderr.strip().split(": ", 1)[-1])
-        return "still running" not in done.stdout
+        return True

@@ -72,7 +72,7 @@ def recorded(version: Version, python: str, capture: Path, *command) -> Path:
 
 
 def events_of(version: Version, capture: Path) -> int:
-    said = subprocess.run([version.analyzer, "summary", "--format", "json", capture], stdout=subprocess.PIPE)
+    said = subprocess.run([version.analyzer, "report", "--all", "--format", "json", capture], stdout=subprocess.PIPE)
     found = json.loads(said.stdout)
     # Older versions have no head.
     return found.get("data", found)["events"]
@@ -113,7 +113,7 @@ def views(version: Version, capture: Path) -> dict[str, list]:
         "summary, lines and flamegraph of one reading": [
             version.release / "examples" / "three_views", capture, "three.svg",
         ],
-        "`summary`": [analyzer, "summary", capture],
+        "`report --all`": [analyzer, "report", "--all", capture],
         "`lines`": [analyzer, "lines", capture],
         "`flamegraph`": [analyzer, "flamegraph", "-o", "peak.svg", capture],
         "`ledger`": [analyzer, "ledger", capture],

@@ -180,7 +180,7 @@ def mib(value: Optional[float]) -> str:
 def judge(row: Row, workload: Workload, report: Path, figures: dict) -> None:
     """Fills a row from the capture and the program's own figures."""
     try:
-        summary = analyze("summary", "--format", "json", report)
+        summary = analyze("report", "--all", "--format", "json", report)
         ledger = analyze("ledger", "--format", "json", "--at", "end", report)
     except ValueError as error:
         row.faults.append(str(error))

@@ -198,5 +198,5 @@ def train(environment: str, python: Path, folder: Path, *script: Arg, end: str =
 
 
 def device_of(summary: dict, ordinal: int = 0) -> dict:
-    """One device of `gpumem-analyze summary --format json`."""
+    """One device of `gpumem-analyze report --all --format json`."""
     return next(row for row in summary["devices"] if row["ordinal"] == ordinal)

@@ -81,7 +81,7 @@ def ledger(report, seq, device):
 @functools.lru_cache(maxsize=None)
 def pool(report, seq, device):
     """PyTorch's pool by `fragmentation`."""
-    found = harness.analyze_json("fragmentation", "--at", str(seq), "--device", str(device), report)
+    found = harness.analyze_json("ledger", "--pool", "--at", str(seq), "--device", str(device), report)
     return found[0] if found else {"reserved_bytes": 0, "segments": []}
 
 

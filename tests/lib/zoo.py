@@ -35,7 +35,7 @@ def checked(report: Path) -> dict:
 
 def driver_of(report: Path) -> dict:
     """The driver's level of device 0 in a capture's summary."""
-    done = harness.analyze("summary", "--format", "json", report, check=False)
+    done = harness.analyze("report", "--all", "--format", "json", report, check=False)
     assert done.returncode in (0, 3), harness.described(done)
     return harness.device_of(harness.unwrapped(done.stdout))["driver"]
 

@@ -7,10 +7,8 @@ use clap_complete::Shell;
 
 use crate::args::{CodeArgs, ColourArg, Format, SourceArgs, SymbolArgs, budget};
 use crate::commands::{
-    cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_fragmentation, cmd_hints,
-    cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_ranks, cmd_recover,
-    cmd_report, cmd_scopes, cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary, cmd_threads,
-    cmd_timeline, cmd_tree,
+    cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_hints, cmd_html, cmd_import,
+    cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_ranks, cmd_report, cmd_timeline, cmd_tree,
 };
 #[cfg(feature = "full")]
 use crate::commands::{cmd_ci, cmd_exporter, cmd_fleet, cmd_live, cmd_mcp};
@@ -28,7 +26,7 @@ Examples:
   gpumem run train.py                        # writes report.bin; without Python: LD_PRELOAD=/path/to/libgpumem.so
   gpumem-analyze report.bin                  # the report; also writes report.svg
   gpumem-analyze lines --at end report.bin   # which lines hold memory at the end
-  gpumem-analyze summary --format json report.bin";
+  gpumem-analyze report --format json report.bin";
 
 /// Shows where a program's GPU memory went, from the report.bin that libgpumem.so wrote.
 ///
@@ -77,16 +75,16 @@ pub struct Cli {
 pub enum Command {
     /// The report: gpumem-analyze CAPTURE is short for it
     #[command(after_help = "Examples:\n  gpumem-analyze report report.bin\n  \
+        gpumem-analyze report --all report.bin\n  \
         gpumem-analyze report --format json report.bin | jq '.data.cause'")]
     Report(cmd_report::Args),
-    /// What ran, and the live and peak bytes, allocations and frees of each GPU by level
-    #[command(after_help = "Examples:\n  gpumem-analyze summary report.bin\n  \
-        gpumem-analyze summary --format json report.bin | jq '.data.devices[0].tensor.peak_bytes'")]
-    Summary(cmd_summary::Args),
-    /// Lines of code that own memory at a point in time, largest first
+    /// Lines of code that own memory, largest first; or functions, callers, modules, threads, sizes, scopes …
     #[command(after_help = "Examples:\n  gpumem-analyze lines report.bin\n  \
         gpumem-analyze lines --level driver --at end report.bin\n  \
         gpumem-analyze lines --phase backward --step 12 report.bin\n  \
+        gpumem-analyze lines --by caller report.bin\n  \
+        gpumem-analyze lines --of temporary --within 10 report.bin\n  \
+        gpumem-analyze lines --by size --at end report.bin\n  \
         gpumem-analyze lines --at 21334 --format json report.bin\n\n\
         The rows of all phases sum to the level's figure at that point in time, or to the step's.")]
     Lines(cmd_lines::Args),
@@ -94,6 +92,7 @@ pub enum Command {
     #[command(after_help = "Examples:\n  gpumem-analyze ledger report.bin\n  \
         gpumem-analyze ledger --by owner --at end report.bin\n  \
         gpumem-analyze ledger --segments report.bin    # which lines keep PyTorch's segments from being freed\n  \
+        gpumem-analyze ledger --pool --at oom report.bin    # why free memory could not be used\n  \
         gpumem-analyze ledger --at peak=physical --format json report.bin")]
     Ledger(cmd_ledger::Args),
     /// Memory that stays live across steps of a training: lines that grow, caches, the warm-up
@@ -101,39 +100,12 @@ pub enum Command {
         gpumem-analyze leaks --steps 10 --file train.py report.bin\n  \
         gpumem-analyze leaks --at end --format json report.bin | jq '.data.rows[] | select(.class == \"growing\")'")]
     Leaks(cmd_leaks::Args),
-    /// Blocks freed soon after their allocation, by line: candidates for reuse or in-place operations
-    #[command(after_help = "Examples:\n  gpumem-analyze temporary report.bin\n  \
-        gpumem-analyze temporary --within 10 --size 1MiB.. report.bin\n  \
-        gpumem-analyze temporary --within-ms 2.5 --format json report.bin")]
-    Temporary(cmd_temporary::Args),
-    /// Free memory in PyTorch's pool: a map of its segments, the sizes of free blocks, and both over time
-    #[command(
-        after_help = "Examples:\n  gpumem-analyze fragmentation report.bin\n  \
-        gpumem-analyze fragmentation --at end --request 512MiB report.bin\n  \
-        gpumem-analyze fragmentation --format json report.bin | jq '.rows[].reserved_peak'"
-    )]
-    Fragmentation(cmd_fragmentation::Args),
-    /// Sizes of blocks, in powers of two: allocated over the run, and live at a point in time
-    #[command(after_help = "Examples:\n  gpumem-analyze sizes report.bin\n  \
-        gpumem-analyze sizes --exact --at end report.bin\n  \
-        gpumem-analyze sizes --function forward --format json report.bin")]
-    Sizes(cmd_sizes::Args),
-    /// Allocations, frees and live blocks of each thread
-    #[command(after_help = "Examples:\n  gpumem-analyze threads report.bin\n  \
-        gpumem-analyze threads --level driver --at end report.bin\n  \
-        gpumem-analyze threads --format json report.bin | jq '.rows[0].rows[0].name'")]
-    Threads(cmd_threads::Args),
     /// Live view of a running program's memory in the terminal, or in a browser
     #[command(after_help = "Examples:\n  gpumem-analyze live report.bin\n  \
         gpumem-analyze live 4711                     # the program with this process id\n\n\
         The view reads the capture only: the program is not paused, and continues when you quit. Press ? for the keys.")]
     #[cfg(feature = "full")]
     Live(cmd_live::Args),
-    /// Memory that the program's scopes added, their peaks, and the program's marks
-    #[command(after_help = "Examples:\n  gpumem-analyze scopes report.bin\n  \
-        gpumem-analyze scopes --each --level driver report.bin\n  \
-        gpumem-analyze scopes --format json report.bin | jq '.data.names[0]'")]
-    Scopes(cmd_scopes::Args),
     /// Allocations that failed because memory ran out: the cause, and the lines that held memory
     #[command(after_help = "Examples:\n  gpumem-analyze oom report.bin\n  \
         gpumem-analyze oom --failure 1 report.bin\n  \
@@ -222,18 +194,6 @@ pub enum Command {
         docs/commands/export.md describes each format and the programs that open it."
     )]
     Export(cmd_export::Args),
-    /// Embed the names of native functions in a copy, to read it on machines without the libraries
-    #[command(
-        after_help = "Examples:\n  gpumem-analyze symbolize report.bin -o for-you.bin\n  \
-        gpumem-analyze symbolize report.bin -o report.bin    # replaces the capture\n  \
-        gpumem-analyze symbolize --symbols from-the-node/ report.bin -o named.bin\n\n\
-        The copy contains all records of the capture, including damaged ones. The command does not use the network."
-    )]
-    Symbolize(cmd_symbolize::Args),
-    /// Write the events that a killed process left in memory to its capture; every other command also does this
-    #[command(after_help = "Examples:\n  gpumem-analyze recover report.bin\n  \
-        gpumem-analyze recover --ring /dev/fd/5 report.bin    # a ring whose descriptor was held open")]
-    Recover(cmd_recover::Args),
     /// Make a capture from the recording of another tool, for all views
     #[command(
         after_help = "Examples:\n  python -c 'torch.cuda.memory._dump_snapshot(\"dump.pickle\")'    # in the program\n  \
@@ -244,6 +204,9 @@ pub enum Command {
     Import(cmd_import::Args),
     /// Check whether a capture is intact: exit code 0 if it is, 3 with a list of the damage if not
     #[command(after_help = "Examples:\n  gpumem-analyze check report.bin\n  \
+        gpumem-analyze check --symbolize for-you.bin report.bin\n  \
+        gpumem-analyze check --symbolize report.bin report.bin    # replaces the capture\n  \
+        gpumem-analyze check --ring /dev/fd/5 report.bin    # a ring whose descriptor was held open\n  \
         gpumem-analyze check --format json report.bin")]
     Check(cmd_check::Args),
     /// Model Context Protocol server on standard input and output, for AI assistants

@@ -1,7 +1,7 @@
 //! `gpumem-analyze` as a library: a command line in, text and an exit code out.
 //!
 //! [`run`] knows the command line and no part of the process; `main` knows the process's streams, terminal and locale.
-//! `live`, `exporter` and `mcp` take over the process. Start reading in `commands/cmd_summary.rs`.
+//! `live`, `exporter` and `mcp` take over the process. Start reading in `commands/cmd_hints.rs`.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 // Some code is used only by commands of the full build.
@@ -15,6 +15,7 @@ mod devices;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod locale;
+mod renamed;
 #[cfg(all(test, feature = "full"))]
 mod schemas;
 mod selection;
@@ -42,6 +43,14 @@ pub fn run(arguments: &[OsString], output: &mut Output<'_>) -> u8 {
         output.terminal.colour = colour == Colour::Always;
         output.clap_colour = (output.terminal.colour, output.terminal.colour);
     }
+    let renamed = renamed::renamed(arguments);
+    let arguments = match &renamed {
+        Some((line, message)) => {
+            output.notes.say(message);
+            line
+        }
+        None => arguments,
+    };
     let cli = match parsed(arguments, output) {
         Ok(cli) => cli,
         Err(error) => return refused(arguments, &error, output),
@@ -138,15 +147,11 @@ fn command(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             Some(file) => commands::cmd_report::run(file, &cli.symbols, cli.format, output),
             None => anyhow::bail!("no capture was named: see gpumem-analyze --help"),
         },
-        Some(Command::Report(args)) => {
-            commands::cmd_report::run(&args.file, &args.symbols, args.format, output)
-        }
-        Some(Command::Summary(args)) => commands::cmd_summary::run(args, output),
+        Some(Command::Report(args)) => args.run(output),
         #[cfg(feature = "full")]
         Some(Command::Live(args)) => commands::cmd_live::run(args, output),
         Some(Command::Lines(args)) => commands::cmd_lines::run(args, output),
         Some(Command::Oom(args)) => commands::cmd_oom::run(args, output),
-        Some(Command::Fragmentation(args)) => commands::cmd_fragmentation::run(args, output),
         Some(Command::Leaks(args)) => commands::cmd_leaks::run(args, output),
         Some(Command::Ledger(args)) => commands::cmd_ledger::run(args, output),
         Some(Command::Changes(args)) => commands::cmd_changes::run(args, output),
@@ -161,15 +166,9 @@ fn command(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Timeline(args)) => commands::cmd_timeline::run(args, output),
         Some(Command::Html(args)) => commands::cmd_html::run(args, output),
         Some(Command::Tree(args)) => commands::cmd_tree::run(args, output),
-        Some(Command::Temporary(args)) => commands::cmd_temporary::run(args, output),
-        Some(Command::Sizes(args)) => commands::cmd_sizes::run(args, output),
-        Some(Command::Threads(args)) => commands::cmd_threads::run(args, output),
-        Some(Command::Scopes(args)) => commands::cmd_scopes::run(args, output),
         #[cfg(feature = "full")]
         Some(Command::Exporter(args)) => commands::cmd_exporter::run(args, output),
         Some(Command::Export(args)) => commands::cmd_export::run(args, output),
-        Some(Command::Symbolize(args)) => commands::cmd_symbolize::run(args, output),
-        Some(Command::Recover(args)) => commands::cmd_recover::run(args, output),
         Some(Command::Import(args)) => commands::cmd_import::run(args, output),
         Some(Command::Check(args)) => commands::cmd_check::run(args, output),
         #[cfg(feature = "full")]

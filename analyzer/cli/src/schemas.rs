@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::cli::Cli;
 use crate::commands::cmd_fleet::forms as fleet;
 use crate::commands::cmd_ranks::WithTimeline;
-use crate::commands::{cmd_check, cmd_diff, cmd_fragmentation, cmd_oom};
+use crate::commands::{cmd_check, cmd_diff, cmd_oom, pool};
 
 /// Files of the Python package, which tests/test_schema_python.py writes and checks.
 const OF_PYTHON: [&str; 8] = [
@@ -25,7 +25,19 @@ const OF_PYTHON: [&str; 8] = [
     "whatif",
 ];
 /// Additional forms of commands that have several.
-const FURTHER: [&str; 4] = ["annotated", "categories", "modules", "ranks-timeline"];
+const FURTHER: [&str; 11] = [
+    "annotated",
+    "categories",
+    "fragmentation",
+    "groups",
+    "modules",
+    "ranks-timeline",
+    "scopes",
+    "sizes",
+    "summary",
+    "temporary",
+    "threads",
+];
 
 fn all() -> BTreeMap<&'static str, Value> {
     fn of<V: View>() -> (&'static str, Value) {
@@ -35,7 +47,7 @@ fn all() -> BTreeMap<&'static str, Value> {
     all.extend([
         of::<cmd_check::Check<'_>>(),
         of::<cmd_diff::Report<'_>>(),
-        of::<cmd_fragmentation::Pools>(),
+        of::<pool::Pools>(),
         of::<cmd_oom::Report<'_>>(),
         of::<WithTimeline<'_>>(),
         of::<gpumem_analyzer::fleet::FleetOutliers>(),

@@ -8,6 +8,7 @@ use clap::{CommandFactory as _, Parser as _};
 
 use crate::args::Format;
 use crate::cli::Cli;
+use crate::renamed::{old_names, renamed};
 
 /// Commands that are left out of builds without the feature `full`.
 const OF_FULL_BUILDS: [&str; 5] = ["ci", "exporter", "fleet", "live", "mcp"];
@@ -82,9 +83,15 @@ pub fn plainly(arguments: &[OsString], error: &clap::Error) -> Option<String> {
 /// The same for a report on a missing file whose name is similar to a command's.
 pub fn command_meant(file: &Path) -> Option<String> {
     let name = file.to_str()?;
-    let command = command_like(name)?;
+    let line = [
+        "gpumem-analyze".into(),
+        command_like(name)?.into(),
+        "report.bin".into(),
+    ];
+    let line = renamed(&line).map_or(line.to_vec(), |(line, _)| line);
     Some(format!(
-        "no file or command is named {name}: did you mean `gpumem-analyze {command} report.bin`?"
+        "no file or command is named {name}: did you mean `{}`?",
+        said(&line)
     ))
 }
 
@@ -113,7 +120,8 @@ fn guesses(arguments: &[OsString]) -> Vec<Vec<OsString>> {
         }
     }
     guesses.retain(|guess| guess != arguments);
-    guesses
+    let now = |line: Vec<_>| renamed(&line).map_or(line, |(line, _)| line);
+    guesses.into_iter().map(now).collect()
 }
 
 /// `--json` → `--format json`.
@@ -154,7 +162,7 @@ fn command_mended(arguments: &[OsString]) -> Option<Vec<OsString>> {
 
 fn is_command(word: &OsStr) -> bool {
     let line = Cli::command();
-    line.get_subcommands().any(|of| of.get_name() == word)
+    line.get_subcommands().any(|of| of.get_name() == word) || old_names().any(|name| name == word)
 }
 
 /// The command with a similar name.
@@ -163,10 +171,10 @@ fn command_like(word: &str) -> Option<String> {
         return None;
     }
     let line = Cli::command();
-    let alike = line.get_subcommands().map(|of| {
-        let name = of.get_name();
-        (strsim::jaro_winkler(name, word), name.to_owned())
-    });
+    let names = line.get_subcommands().map(|of| of.get_name().to_owned());
+    let alike = names
+        .chain(old_names().map(str::to_owned))
+        .map(|name| (strsim::jaro_winkler(&name, word), name));
     let best = alike.max_by(|a, b| a.0.total_cmp(&b.0))?;
     (best.0 >= ALIKE).then_some(best.1)
 }

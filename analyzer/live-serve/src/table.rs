@@ -83,7 +83,7 @@ pub(crate) fn which(table: &Table, key: &str) -> Option<Which> {
     let all: Vec<Which> = match &table.rows {
         Rows::Lines(lines) => lines.rows.iter().map(Which::from).collect(),
         Rows::Categories(rows) => rows.iter().map(Which::from).collect(),
-        Rows::Modules(modules) => modules.rows.iter().map(Which::from).collect(),
+        Rows::Modules(modules) => modules.iter().map(Which::from).collect(),
     };
     all.into_iter().find(|which| key::of(which) == key)
 }

@@ -6,7 +6,7 @@ use gpumem_analyzer::account::{When, when_of};
 use gpumem_analyzer::ranks::Course;
 use gpumem_analyzer::replay::{At, Levels, Reading, Replay};
 use gpumem_analyzer::views::{
-    ByStack, CategoryRow, Lines, Modules, Select, categories, level_or_default,
+    ByStack, CategoryRow, Lines, ModuleRow, Select, categories, level_or_default, modules,
 };
 use gpumem_capture::{CounterValues, DeviceOrdinal, Header, Level, Nanos, Seq};
 use gpumem_judge::Growth;
@@ -105,7 +105,7 @@ pub enum Rows {
     /// Categories of tensors.
     Categories(Vec<CategoryRow>),
     /// Modules.
-    Modules(Modules),
+    Modules(Vec<ModuleRow>),
 }
 
 /// The state at one event.
@@ -199,7 +199,7 @@ pub(crate) fn table_at(
     let rows = match ask.by {
         By::Line => Rows::Lines(Lines::of(replay, &held)),
         By::Category => Rows::Categories(categories(&held)),
-        By::Module => Rows::Modules(Modules::of(replay, &held, |_| true)),
+        By::Module => Rows::Modules(modules(replay, &held)),
     };
     Table {
         seq,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gpumem_analyzer::render::{count, time};
 use gpumem_analyzer::replay::{At, Replay};
-use gpumem_analyzer::views::{ByStack, Lines, Modules, Select, categories};
+use gpumem_analyzer::views::{ByStack, Lines, Select, categories, modules};
 use gpumem_capture::{Level, Nanos};
 
 use crate::ask::{Ask, By, Order};
@@ -114,8 +114,8 @@ fn by_row(replay: &Replay, held: &ByStack, by: By) -> BTreeMap<Which, (i64, i64)
         By::Line => figures(&Lines::of(replay, held).rows, |row| (row.bytes, row.blocks)),
         By::Category => figures(&categories(held), |row| (row.bytes, row.blocks)),
         By::Module => {
-            let modules = Modules::of(replay, held, |_| true);
-            figures(&modules.rows, |row| (row.bytes, row.blocks))
+            let modules = modules(replay, held);
+            figures(&modules, |row| (row.bytes, row.blocks))
         }
     }
 }

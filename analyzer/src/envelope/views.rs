@@ -5,8 +5,8 @@ use super::view::{Body, Heads, View};
 use crate::ranks::Job;
 use crate::views::ci::Comparison;
 use crate::views::{
-    Annotated, CategoryRow, Change, Hint, Leaks, Ledger, LineRow, ModuleRow, Node, Report, Scopes,
-    SizesOn, Summary, Temporary, ThreadsOn, Timeline,
+    Annotated, CategoryRow, Change, GroupRow, Hint, Leaks, Ledger, LineRow, ModuleRow, Node,
+    Report, Scopes, SizesOn, Summary, Temporary, ThreadsOn, Timeline,
 };
 
 macro_rules! views {
@@ -29,6 +29,7 @@ views! {
     Vec<CategoryRow>: "categories", Rows, One;
     Vec<Change>: "changes", Rows, One;
     Comparison: "ci", Data, None;
+    Vec<GroupRow>: "groups", Rows, One;
     Vec<Hint>: "hints", Rows, One;
     Leaks: "leaks", Data, One;
     Vec<Ledger>: "ledger", Rows, One;

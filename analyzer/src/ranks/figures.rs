@@ -19,7 +19,7 @@ use crate::attribution::library;
 use crate::replay::{At, Replay};
 use crate::session::Session;
 use crate::source::Readable;
-use crate::views::{ByStack, LineRow, Lines, Modules, Select, categories};
+use crate::views::{ByStack, LineRow, Lines, Select, categories, modules};
 
 /// One rank of the job, from its capture. Figures in bytes are those of the GPU `device`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -234,7 +234,7 @@ fn held(session: &Session, device: DeviceOrdinal, keys: &mut Keys) -> Vec<Held> 
         );
     }
     if replay.has_modules() {
-        for row in Modules::of(replay, &tensors, |_| true).rows {
+        for row in modules(replay, &tensors) {
             let name = row.module.unwrap_or_else(|| "(outside all modules)".into());
             add(Of::Module, name, row.bytes, None);
         }

@@ -3,13 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use gpumem_capture::{DeviceOrdinal, Level};
+use gpumem_capture::Level;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::by_stack::ByStack;
 use super::json::ordinal;
-use crate::account::{Phase, phase_of};
 use crate::replay::{Figure, Replay};
 
 /// Live memory at a point in time that was allocated while one module of PyTorch ran.
@@ -35,68 +34,41 @@ pub struct ModuleRow {
     pub error_bytes: Option<u64>,
 }
 
-/// All modules of a level at a point in time, the largest first. Memory that was allocated while no module ran is a
-/// row, too.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Modules {
-    /// The rows.
-    pub rows: Vec<ModuleRow>,
-    /// Devices whose rows do not sum to the level's own figure: (device, sum, figure).
-    pub mismatches: Vec<(DeviceOrdinal, u64, u64)>,
-}
-
-impl Modules {
-    /// Computes the modules of the stacks in `held`. `wanted` selects phases of the allocations.
-    pub fn of(replay: &Replay, held: &ByStack, wanted: impl Fn(Option<Phase>) -> bool) -> Self {
-        let names = &replay.names;
-        let mut modules = Self {
-            rows: Vec::new(),
-            mismatches: Vec::new(),
-        };
-        let sampling = replay.sampling.filter(|_| held.level == Level::TENSOR);
-        for on in &held.devices {
-            let mut by_name: BTreeMap<(Option<String>, bool), (Option<String>, Figure)> =
-                BTreeMap::new();
-            for (stacks, figure) in &on.figures {
-                if !wanted(phase_of(replay, *stacks)) {
-                    continue;
-                }
-                let module = names.module_of(stacks.py);
-                let class = || module.and_then(|id| names.module_class(id));
-                let name = module.map(|id| names.module_name(id));
-                let of = by_name.entry((name, stacks.purpose.is_workspace()));
-                of.or_insert_with(|| (class().map(str::to_owned), Figure::default()))
-                    .1 += *figure;
-            }
-            let sum = on.figures.iter().map(|(_, figure)| figure.bytes).sum();
-            if let Some(total) = on.total.filter(|total| *total != sum) {
-                modules.mismatches.push((on.device, sum, total));
-            }
-            let rows = by_name.into_iter().map(|(of, (class, figure))| {
-                let (module, workspace) = of;
-                let error_bytes = sampling.map(|sampling| sampling.standard_error(figure));
-                ModuleRow {
-                    device: ordinal(on.device),
-                    module,
-                    class,
-                    workspace,
-                    bytes: figure.bytes,
-                    blocks: figure.blocks,
-                    error_bytes,
-                }
-            });
-            modules.rows.extend(rows);
+/// Modules of the stacks in `held`, the largest first. Memory that was allocated while no module ran is a row, too.
+pub fn modules(replay: &Replay, held: &ByStack) -> Vec<ModuleRow> {
+    let names = &replay.names;
+    let sampling = replay.sampling.filter(|_| held.level == Level::TENSOR);
+    let mut modules = Vec::new();
+    for on in &held.devices {
+        let mut by_name: BTreeMap<(Option<String>, bool), (Option<String>, Figure)> =
+            BTreeMap::new();
+        for (stacks, figure) in &on.figures {
+            let module = names.module_of(stacks.py);
+            let class = || module.and_then(|id| names.module_class(id));
+            let name = module.map(|id| names.module_name(id));
+            let of = by_name.entry((name, stacks.purpose.is_workspace()));
+            of.or_insert_with(|| (class().map(str::to_owned), Figure::default()))
+                .1 += *figure;
         }
-        let order = |row: &ModuleRow| (Reverse((row.bytes, row.blocks)), row.device);
-        modules.rows.sort_by(|a, b| {
-            let by_size = order(a).cmp(&order(b));
-            by_size.then_with(|| (&a.module, a.workspace).cmp(&(&b.module, b.workspace)))
+        let rows = by_name.into_iter().map(|(of, (class, figure))| {
+            let (module, workspace) = of;
+            let error_bytes = sampling.map(|sampling| sampling.standard_error(figure));
+            ModuleRow {
+                device: ordinal(on.device),
+                module,
+                class,
+                workspace,
+                bytes: figure.bytes,
+                blocks: figure.blocks,
+                error_bytes,
+            }
         });
-        modules
+        modules.extend(rows);
     }
-
-    /// The bytes of all rows.
-    pub fn bytes(&self) -> u64 {
-        self.rows.iter().map(|row| row.bytes).sum()
-    }
+    let order = |row: &ModuleRow| (Reverse((row.bytes, row.blocks)), row.device);
+    modules.sort_by(|a, b| {
+        let by_size = order(a).cmp(&order(b));
+        by_size.then_with(|| (&a.module, a.workspace).cmp(&(&b.module, b.workspace)))
+    });
+    modules
 }

@@ -170,6 +170,18 @@ impl ByStack {
         }
     }
 
+    /// Devices whose stacks do not sum to the level's own figure: (device, sum, figure).
+    pub fn mismatches(&self) -> Vec<(DeviceOrdinal, u64, u64)> {
+        let mut mismatches = Vec::new();
+        for on in &self.devices {
+            let sum = on.figures.iter().map(|(_, figure)| figure.bytes).sum();
+            if let Some(total) = on.total.filter(|total| *total != sum) {
+                mismatches.push((on.device, sum, total));
+            }
+        }
+        mismatches
+    }
+
     /// The sum of bytes.
     pub fn bytes(&self) -> u64 {
         let figures = self.devices.iter().flat_map(|on| &on.figures);

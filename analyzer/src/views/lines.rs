@@ -185,35 +185,19 @@ pub struct Lines {
 impl Lines {
     /// Lines of the stacks in `held`.
     pub fn of(replay: &Replay, held: &ByStack) -> Self {
-        Self::of_phases(replay, held, |_| true)
-    }
-
-    /// The same for allocations in the phases that `wanted` selects. All of them must sum to the level's figure.
-    pub fn of_phases(
-        replay: &Replay,
-        held: &ByStack,
-        wanted: impl Fn(Option<Phase>) -> bool,
-    ) -> Self {
         let mut lines = Self {
             level: held.level,
             rows: Vec::new(),
-            mismatches: Vec::new(),
+            mismatches: held.mismatches(),
         };
         let sampling = replay.sampling.filter(|_| held.level == Level::TENSOR);
         let mut owners = Owners::new(replay, held.level);
         for on in &held.devices {
-            let sum = on.figures.iter().map(|(_, figure)| figure.bytes).sum();
-            if let Some(total) = on.total.filter(|total| *total != sum) {
-                lines.mismatches.push((on.device, sum, total));
-            }
             let mut by_line: BTreeMap<Owner, BTreeMap<PartId, Figure>> = BTreeMap::new();
             for (stacks, figure) in &on.figures {
-                let phase = phase_of(replay, *stacks);
-                if !wanted(phase) {
-                    continue;
-                }
                 let owner = owners.of(*stacks);
                 let parts = by_line.entry(owner.clone().whole()).or_default();
+                let phase = phase_of(replay, *stacks);
                 let id = (owner, phase, stacks.purpose.category());
                 *parts.entry(id).or_default() += *figure;
             }

@@ -15,6 +15,7 @@ mod diff_pools;
 mod flame;
 mod fragmentation;
 mod greatest;
+mod groups;
 mod hints;
 mod json;
 mod last_round;
@@ -44,7 +45,7 @@ pub use gpumem_judge::RoundClock;
 
 pub use annotated::{Annotated, FileUse, LineUse};
 pub use block_events::BlockEvents;
-pub use by_module::{ModuleRow, Modules};
+pub use by_module::{ModuleRow, modules};
 pub use by_stack::{ByStack, DeviceStacks, Owners, Select, level_or_default};
 pub use calls::{BucketSummary, Calls, TimesSummary};
 pub use categories::{CategoryBytes, CategoryRow, by_category, categories};
@@ -63,6 +64,7 @@ pub use fragmentation::{
     FragmentedAt, FragmentedSegment, PoolFigures, PoolMoment, PoolTime, ReservedOverTime,
 };
 pub use greatest::Greatest;
+pub use groups::{GroupBy, GroupRow, groups};
 pub use hints::{Evidence, Hint, HintKind, HintWatch, Hints};
 pub use last_round::{LastRound, LeaksThen, last_round};
 pub use leaks::{Class, LEAST_STEPS, LeakHolder, LeakRow, Leaks, WARM_UP_STEPS};

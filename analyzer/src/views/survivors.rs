@@ -217,20 +217,45 @@ impl Survivors {
 
     /// The memory of growing lines, by stack.
     pub fn growing(&self, replay: &Replay) -> ByStack {
-        let level = self.asked.level;
         let rows = self.leaks(replay).rows.into_iter();
         let growing = rows.filter(|row| row.class == Some(Class::Growing));
         let growing: BTreeSet<(Option<u8>, Owner)> =
             growing.map(|row| (row.device, row.owner)).collect();
-        let mut owners = Owners::new(replay, level);
+        self.stacks(replay, |place, life| match growing.contains(&place) {
+            true => life.all(),
+            false => Figure::default(),
+        })
+    }
+
+    /// The memory of blocks that survived, by stack.
+    pub fn kept(&self, replay: &Replay) -> ByStack {
+        self.stacks(replay, |_, life| {
+            let old = life.births.iter().filter(|(born, _)| self.is_old(**born));
+            old.map(|(_, figure)| figure).fold(Figure::default(), plus)
+        })
+    }
+
+    /// Live memory of the requested part, by stack. `figure` selects it by its device and owner.
+    fn stacks(
+        &self,
+        replay: &Replay,
+        figure: impl Fn((Option<u8>, Owner), &Life) -> Figure,
+    ) -> ByStack {
+        let asked = &self.asked;
+        let mut owners = Owners::new(replay, asked.level);
         let scales = self.scales(replay);
         let mut devices: BTreeMap<DeviceOrdinal, Vec<(StackKey, Figure)>> = BTreeMap::new();
         for ((device, key), life) in &self.lives {
             let (stacks, ordinal) = (replay.stacks(*key), ordinal(*device));
-            if growing.contains(&(ordinal, owners.of(stacks))) {
+            let owner = owners.of(stacks);
+            if !asked.select.takes(replay, stacks, asked.level, &owner) {
+                continue;
+            }
+            let figure = figure((ordinal, owner), life);
+            if figure.blocks > 0 {
                 let figure = match scales.get(device) {
-                    Some(scale) => scale.of(stacks, life.all()),
-                    None => life.all(),
+                    Some(scale) => scale.of(stacks, figure),
+                    None => figure,
                 };
                 devices.entry(*device).or_default().push((stacks, figure));
             }
@@ -240,8 +265,10 @@ impl Survivors {
             figures,
             total: None,
         };
-        let devices = devices.into_iter().map(on).collect();
-        ByStack { level, devices }
+        ByStack {
+            level: asked.level,
+            devices: devices.into_iter().map(on).collect(),
+        }
     }
 
     /// Whether enough steps have ended since.

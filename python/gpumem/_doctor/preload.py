@@ -75,7 +75,7 @@ def recording(machine_env: Mapping[str, str]) -> Check:
             why = _recorded(capture, machine_env)
             if why:
                 return Check(name, ERROR, f"no capture was written: {why}", report)
-            read = _run([str(reader), "summary", "--format", "json", str(capture)], os.environ)
+            read = _run([str(reader), "report", "--all", "--format", "json", str(capture)], os.environ)
             if read.returncode:
                 return Check(name, WARNING, f"a capture was written and cannot be read: {_first(read)}", report)
             peaks = re.findall(r'"driver":\s*{[^}]*"peak_bytes":\s*(\d+)', read.stdout)

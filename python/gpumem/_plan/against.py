@@ -16,7 +16,7 @@ _LEVELS: Tuple[Tuple[PlannedLevel, str], ...] = (("tensors", "tensor"), ("reserv
 
 def compared(of: Verdict, capture: Path, device: Optional[int] = None) -> Against:
     """Planned peaks, lowest and highest, and the recorded ones."""
-    summary = answered(capture, "summary")
+    summary = answered(capture, "report", "--all")
     devices = [each for each in summary.body["devices"] if device in (None, each["ordinal"])]
     if not devices:
         raise Failed(f"{capture} has no GPU to compare with")

@@ -154,7 +154,7 @@ def run(wanted: Wanted, folder: Path, name: str) -> Run:
     finally:
         os.unlink(cards)
     captures = _launcher.listed_captures(str(listed))
-    summaries = [analyzed(capture, "summary") for capture in captures]
+    summaries = [analyzed(capture, "report", "--all") for capture in captures]
     words = _last_words(output)
     if status == -signal.SIGABRT and _RACE_AT_EXIT in words and _TRACEBACK not in _last_words(output, _TRACEBACK_WITHIN):
         status = 0

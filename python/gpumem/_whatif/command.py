@@ -85,7 +85,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    answers = {capture: answered(capture, "summary") for capture in options.captures}
+    answers = {capture: answered(capture, "report", "--all") for capture in options.captures}
     summaries = {capture: answer.body for capture, answer in answers.items()}
     first = next(iter(summaries.values()))
     devices = [

@@ -39,7 +39,7 @@ def _replayed(capture: Path) -> Optional[str]:
     """The JSON of `gpumem whatif`. None if the capture cannot be replayed; if that has a reason, stderr has it."""
     progress = Progress()
     try:
-        answer = answered(capture, "summary")
+        answer = answered(capture, "report", "--all")
         summary = answer.body
         if not any(device["tensor"]["allocations"] for device in summary["devices"]):
             return None

@@ -77,7 +77,7 @@ class Saving:
         return [
             *([] if fits else [f"gpumem-analyze oom {replay}"]),
             f"gpumem-analyze diff {capture} {replay}",
-            f"gpumem-analyze fragmentation {capture} {replay}",
+            f"gpumem-analyze ledger --pool {capture} {replay}",
             f"gpumem-analyze timeline {replay}",
             f"gpumem-analyze html {replay}",
         ]

@@ -94,6 +94,25 @@ fn newest_line(names: &Names, stack: StackId) -> Option<Line> {
         .and_then(|found| line(names, found))
 }
 
+/// The line of the user's code that called the function which owns an allocation; `None`: no such line called it, or it
+/// is not known.
+pub fn caller(names: &Names, stacks: StackKey) -> Option<Line> {
+    let called = |found: &(&PyFrame, &Code)| names.is_user_code(&found.1.file);
+    let stack = match names.backwards.get(&stacks.py) {
+        None => stacks.py,
+        Some(ran) if newer_line(names, ran).is_some() => {
+            let mut own = coded(names, ran.newer_frames(names)).filter(called);
+            return own.nth(1).and_then(|found| line(names, found));
+        }
+        Some(ran) => match chain(names, ran).1 {
+            Origin::Forward(stack) => stack,
+            Origin::NoPython | Origin::Lost => return None,
+        },
+    };
+    let mut own = frames(names, stack).filter(called);
+    own.nth(1).and_then(|found| line(names, found))
+}
+
 /// The line of the script that runs: the newest frame in the script. The script is the file of the user's code whose
 /// body (`<module>`) runs, the newest if there are several. In a thread without such a frame, it is the file of the
 /// oldest frame of the user's code. An autograd node counts for the current line of its thread.

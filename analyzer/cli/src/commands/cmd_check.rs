@@ -2,17 +2,20 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Context as _, bail};
 use gpumem_analyzer::account::{Comparison, many};
 use gpumem_analyzer::envelope::{Body, Heads, View};
 use gpumem_analyzer::render::{Style, account_lines, bytes, count, reached_line};
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::Session;
+use gpumem_capture::{Merged, Reader, merge, merge_held};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::exit::Exit;
+use super::exit::{Exit, explained};
 use super::output::{Output, file_name};
 use super::read::read;
+use super::symbolize;
 use super::view::Of;
 use crate::args::Format;
 
@@ -88,6 +91,13 @@ impl View for Check<'_> {
 /// `check`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
+    /// The capture's ring, if it has no file name: /dev/fd/N of a descriptor that was held open. The events that a killed
+    /// process left in it are written to the capture, as every command does with a ring that has a name
+    #[arg(long, value_name = "FILE")]
+    pub ring: Option<PathBuf>,
+    /// The copy with names.
+    #[command(flatten)]
+    pub copy: symbolize::CopyArgs,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -95,8 +105,38 @@ pub struct Args {
     pub file: PathBuf,
 }
 
+/// Writes the events that the capture's process left in memory to it. Returns text about that; `None`: it left no events.
+fn recover(args: &Args) -> anyhow::Result<Option<&'static str>> {
+    let reader = Reader::open(&args.file).map_err(|error| explained(&args.file, &error.into()))?;
+    let merged = match &args.ring {
+        None => merge(&args.file)?,
+        Some(ring) => {
+            let ring_file = gpumem_files::read::open(ring);
+            merge_held(
+                &args.file,
+                ring_file.with_context(|| ring.display().to_string())?,
+            )?
+        }
+    };
+    Ok(match merged {
+        Merged::Done => Some("wrote the events that its process left in memory to the capture"),
+        Merged::InUse if reader.header().is_running() && args.ring.is_some() => {
+            bail!("{}: its process is still running", args.file.display())
+        }
+        Merged::InUse if reader.header().is_running() => Some("its process is still running"),
+        Merged::InUse => Some("another program is recovering it"),
+        Merged::OfAnotherUser => Some("it belongs to another user: check it as that user"),
+        _ => None,
+    })
+}
+
 /// Runs the command.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let recovered = recover(args)?;
+    if let Some(recovered) = recovered {
+        let file = args.file.display();
+        output.notes.say(format_args!("{file}: {recovered}"));
+    }
     let session = read(&args.file, At::End)?;
     let length = std::fs::metadata(&args.file)
         .map(|found| found.len())
@@ -115,6 +155,13 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Format::Text => {
             let text = text(&file_name(&args.file), &session, whole, length, output);
             output.text(&text)?;
+        }
+    }
+    if let Some(target) = &args.copy.symbolize {
+        let text = symbolize::run(&args.file, &session, &args.copy, target)?;
+        match args.format {
+            Format::Json => output.notes.say(text.trim_end()),
+            Format::Text => output.text(&text)?,
         }
     }
     Ok(if whole { Exit::Complete } else { Exit::Partial })

@@ -4,37 +4,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::ValueEnum;
-use clap::error::ErrorKind;
 use gpumem_analyzer::render::{
     ColourBy, FlameLook, Source, bytes, flamegraph, flamegraph_of_change,
 };
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{
-    BlockEvents, ByStack, Differential, Folded, Folding, FrameBy, ShortLived, ThreadStacks, Within,
-    at,
-};
-use gpumem_capture::{Level, ThreadId};
+use gpumem_analyzer::views::{Differential, Folded, Folding, FrameBy, at};
+use gpumem_capture::Level;
 
 use super::exit::Exit;
 use super::output::{Notes, Output, To, beside, file_name};
-use super::read::{read, read_with, survivors, symbols};
-use crate::args::{ShortLivedArgs, SymbolArgs};
-use crate::selection::{Selection, moment};
-
-/// Which bytes the widths show.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum OfArg {
-    /// Bytes that are live at the point in time
-    #[default]
-    Live,
-    /// Bytes allocated over the whole run, or up to --at; each allocation counts
-    Allocated,
-    /// Bytes allocated for temporary blocks: see --within
-    Temporary,
-    /// Live bytes of lines that grow from step to step, or from round to round of a loop: see leaks
-    Leaked,
-}
+use super::pivot::{OfArg, Rows, conflict};
+use super::read::symbols;
+use crate::args::SymbolArgs;
+use crate::selection::moment;
 
 /// Which Python frames are merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -61,18 +44,9 @@ pub enum ColourByArg {
 /// `flamegraph`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Which figures.
+    /// Which bytes the widths show.
     #[command(flatten)]
-    pub selection: Selection,
-    /// Which bytes the widths show
-    #[arg(long, value_enum, default_value_t)]
-    pub of: OfArg,
-    /// Which blocks are temporary.
-    #[command(flatten)]
-    pub short_lived: ShortLivedArgs,
-    /// Only memory allocated by threads with this id or name (with --of live or allocated): see threads
-    #[arg(long, value_name = "ID|NAME", conflicts_with = "colour_by")]
-    pub thread: Option<String>,
+    pub rows: Rows,
     /// Compare with this earlier capture: frames that hold more are red, frames that hold less are blue
     #[arg(long, value_name = "BEFORE.bin")]
     pub diff: Option<PathBuf>,
@@ -118,25 +92,25 @@ struct Told {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let file = &args.selection.part.capture(&args.file);
-    if args.from.is_some() && !matches!(args.of, OfArg::Live | OfArg::Allocated) {
+    let file = &args.rows.selection.part.capture(&args.file);
+    if args.from.is_some() && !matches!(args.rows.of, OfArg::Live | OfArg::Allocated) {
         bail!("--from works with --of live and --of allocated only: omit --of, or use --diff");
     }
     if args.native && args.by == FrameByArg::Module {
         bail!("--by module shows no calls: omit --native");
     }
-    if args.thread.is_some() && !matches!(args.of, OfArg::Live | OfArg::Allocated) {
-        let text = "--thread goes with --of live and --of allocated only";
-        return Err(clap::Error::raw(ErrorKind::ArgumentConflict, text).into());
+    if args.rows.thread.is_some() && args.colour_by != ColourByArg::Kind {
+        return Err(conflict("--thread and --colour-by exclude each other"));
     }
-    let told = told(file, args, args.selection.at, &mut output.notes)?;
+    args.rows.check()?;
+    let told = told(file, args, args.rows.selection.at, &mut output.notes)?;
     output.notes.caveats(&told.session);
     let mut exit = Exit::of(&told.session);
     let (level, folded) = (told.level, &told.folded);
     let before = match (&args.diff, args.from) {
         (Some(other), _) => {
-            let other_file = &args.selection.part.capture(other);
-            let before = self::told(other_file, args, args.selection.at, &mut output.notes)?;
+            let other_file = &args.rows.selection.part.capture(other);
+            let before = self::told(other_file, args, args.rows.selection.at, &mut output.notes)?;
             output.notes.caveats(&before.session);
             if Exit::of(&before.session) == Exit::Partial {
                 exit = Exit::Partial;
@@ -184,7 +158,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         };
         match drawn {
             Some(svg) => svg,
-            None => bail!("{}: {}", file.display(), nothing(args.of, level)),
+            None => bail!("{}: {}", file.display(), args.rows.nothing(level)),
         }
     };
     if to_stdout || (args.folded && args.output.is_none()) {
@@ -198,111 +172,15 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// The message that there is nothing to draw.
-fn nothing(of: OfArg, level: Level) -> String {
-    match of {
-        OfArg::Live => format!("no memory was live at the {level} level at this point in time"),
-        OfArg::Allocated => format!("no memory was allocated at the {level} level"),
-        OfArg::Temporary => format!("the {level} level has no temporary blocks"),
-        OfArg::Leaked => {
-            format!("no line of the {level} level grows from step to step, or from round to round")
-        }
-    }
-}
-
-/// The part of the run in which the allocations were made, as text.
-fn allocated_when(moment: At) -> String {
-    match moment {
-        At::Peak | At::End => "allocated over the whole run".into(),
-        moment => format!("allocated, {}", at(moment)),
-    }
-}
-
-/// The threads with this id or name.
-fn threads_called(file: &Path, session: &Session, called: &str) -> anyhow::Result<Vec<ThreadId>> {
-    let threads = &session.replay.names.threads;
-    let number = called.parse().ok().map(ThreadId);
-    let is = |(id, name): &(&ThreadId, &String)| Some(**id) == number || name.as_str() == called;
-    let found: Vec<ThreadId> = threads.iter().filter(is).map(|(id, _)| *id).collect();
-    if found.is_empty() {
-        let text = format!(
-            "--thread {called}: the capture has no such thread. `gpumem-analyze threads {}` lists them",
-            file.display()
-        );
-        return Err(clap::Error::raw(ErrorKind::InvalidValue, text).into());
-    }
-    Ok(found)
-}
-
-/// The stacks of a capture.
+/// The frames of a capture.
 fn told(file: &Path, args: &Args, moment: At, notes: &mut Notes<'_>) -> anyhow::Result<Told> {
-    let part = &args.selection.part;
-    let mut query = args.selection.query();
-    query.moment = moment;
-    let select = &part.select();
-    let (session, held, mut said) = match args.of {
-        OfArg::Live | OfArg::Allocated if args.thread.is_some() => {
-            let session = read(file, query)?;
-            let thread = args.thread.as_deref().unwrap_or_default();
-            let threads = threads_called(file, &session, thread)?;
-            notes.bounded(&session, "allocations");
-            let sizes = part.size.unwrap_or_default();
-            let level = part.level(&session)?;
-            let block_events =
-                BlockEvents::new(&session.replay, level, part.select_of_events()?, sizes);
-            let mut stacks = ThreadStacks::new(threads, block_events, moment);
-            read_with(file, moment, &mut |replay, record, effect| {
-                stacks.observe(replay, record, effect);
-            })?;
-            let (held, when) = match args.of {
-                OfArg::Live => (stacks.live(), at(moment)),
-                _ => (stacks.allocated(), allocated_when(moment)),
-            };
-            (session, held, format!("{when}, of thread {thread}"))
-        }
-        OfArg::Live => {
-            let session = read(file, query)?;
-            let held = ByStack::at(&session.replay, part.level(&session)?, moment, select);
-            (session, held, at(moment))
-        }
-        OfArg::Allocated => {
-            let session = read(file, query)?;
-            let held = ByStack::allocated(&session.replay, part.level(&session)?, select);
-            (session, held, allocated_when(moment))
-        }
-        OfArg::Temporary => {
-            let session = read(file, At::End)?;
-            notes.bounded(&session, "blocks freed");
-            let level = part.level(&session)?;
-            let sizes = part.size.unwrap_or_default();
-            let select = part.select_of_events()?;
-            let block_events = BlockEvents::new(&session.replay, level, select, sizes);
-            let mut short_lived = ShortLived::new(args.short_lived.within(), block_events);
-            let again = read_with(file, At::End, &mut |replay, record, effect| {
-                short_lived.observe(replay, record, effect);
-            })?;
-            let held = short_lived.held(&again.replay);
-            drop(short_lived);
-            let said = match args.short_lived.within() {
-                Within::Events(1) => "freed by the next event".into(),
-                Within::Events(events) => format!("freed within {events} events"),
-                Within::Time(time) => format!("freed within {} ms", time.0 as f64 / 1e6),
-            };
-            (session, held, said)
-        }
-        OfArg::Leaked => {
-            let asked = Some(moment).filter(|moment| *moment != At::Peak);
-            let (session, survivors, at) = survivors(file, part, asked, (3, 1))?;
-            let held = survivors.growing(&session.replay);
-            (session, held, format!("of growing lines, {at}"))
-        }
-    };
-    said.push_str(&part.said());
+    let pivot = args.rows.read(file, moment, None, notes)?;
     let by = match args.by {
         FrameByArg::Line => FrameBy::Line,
         FrameByArg::Function => FrameBy::Function,
         FrameByArg::Module => FrameBy::Module,
     };
+    let session = pivot.session;
     let (mut symbols, bar) = symbols(file, &session, &args.symbols);
     let mut source = Source::new(&session.replay.names, &session.header);
     let mut text = |file: &str, line: u32| source.whole_line(file, line).to_owned();
@@ -311,12 +189,18 @@ fn told(file: &Path, args: &Args, moment: At, notes: &mut Notes<'_>) -> anyhow::
         native: args.native,
         inverted: args.inverted,
     };
-    let folded = Folded::of(&session.replay, &mut symbols, &held, folding, &mut text);
+    let folded = Folded::of(
+        &session.replay,
+        &mut symbols,
+        &pivot.stacks,
+        folding,
+        &mut text,
+    );
     drop(bar);
     Ok(Told {
         folded,
-        level: held.level,
+        level: pivot.stacks.level,
         session,
-        said,
+        said: pivot.when + &args.rows.selection.part.said(),
     })
 }

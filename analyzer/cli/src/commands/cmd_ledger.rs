@@ -1,5 +1,8 @@
 //! `gpumem-analyze ledger`.
 
+use std::iter;
+use std::path::PathBuf;
+
 use clap::ValueEnum;
 use gpumem_analyzer::render::{ledger_text, pool_text};
 use gpumem_analyzer::replay::{At, Query};
@@ -8,11 +11,13 @@ use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::exit::Exit;
 use super::output::Output;
+use super::pivot::conflict;
+use super::pool::{self, Pool};
 use super::read::{ledgers, not_kept, read};
 use super::view::{Of, print};
 use crate::args::Format;
 use crate::devices;
-use crate::selection::{Capture, moment};
+use crate::selection::{Capture, moment, size};
 
 /// The point in time of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +81,22 @@ pub struct Args {
     /// Also show the segments of PyTorch's pool and the lines that hold blocks in them (JSON always includes them)
     #[arg(long)]
     pub segments: bool,
+    /// Show free memory in PyTorch's pool instead: a map of its segments, the sizes of free blocks, and both over time
+    #[arg(long, conflicts_with_all = ["by", "segments"])]
+    pub pool: bool,
+    /// With --pool: show the free memory in blocks smaller than this request. Default: the size of the first failed
+    /// allocation, else 20MiB
+    #[arg(long, value_name = "SIZE", value_parser = request, requires = "pool")]
+    pub request: Option<u64>,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// The capture.
     #[command(flatten)]
     pub capture: Capture,
+    /// With --pool: more captures to show below it, of other ranks or replays of this one
+    #[arg(requires = "pool")]
+    pub others: Vec<PathBuf>,
     /// Rejected: a ledger covers the whole card.
     #[command(flatten)]
     pub refused: Refused,
@@ -116,8 +131,33 @@ fn no_part(_: &str) -> Result<String, String> {
     .into())
 }
 
+fn request(text: &str) -> Result<u64, String> {
+    size(text).ok_or_else(|| "expected a size: 512MiB, 4k".into())
+}
+
+/// The pool of each capture.
+fn run_pool(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let When::Moment(at) = args.at else {
+        return Err(conflict("--pool has one peak: use --at peak"));
+    };
+    let files: Vec<_> = iter::once(args.capture.path())
+        .chain(args.others.clone())
+        .collect();
+    let pool = Pool {
+        at,
+        request: args.request,
+        device: args.device,
+        format: args.format,
+        files: &files,
+    };
+    pool::run(pool, output)
+}
+
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    if args.pool {
+        return run_pool(args, output);
+    }
     let moment = match args.at {
         When::Moment(moment) => moment,
         When::PeakOf(_) => At::Peak,

@@ -4,19 +4,22 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use gpumem_analyzer::account::{Phase, phase_of};
+use gpumem_analyzer::envelope::View;
 use gpumem_analyzer::render::{
-    ShownLines, annotated_text, bytes, categories_table, lines_table, modules_table,
+    ShownLines, Terminal, annotated_text, bytes, categories_table, groups_table, lines_table,
+    modules_table,
 };
-use gpumem_analyzer::replay::{At, Query};
-use gpumem_analyzer::views::{Annotated, ByStack, Lines, Modules, at, categories};
-use gpumem_capture::Level;
+use gpumem_analyzer::replay::At;
+use gpumem_analyzer::views::{Annotated, GroupBy, Lines, categories, groups, modules};
+use serde::Serialize;
 
+use super::by_block::{self, Blocks};
 use super::exit::Exit;
 use super::output::Output;
+use super::pivot::{OfArg, Pivot, Rows, conflict, sentence};
 use super::read::read;
 use super::view::{Of, print};
 use crate::args::Format;
-use crate::selection::Selection;
 
 /// A phase of a training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -75,18 +78,34 @@ pub enum ByArg {
     /// Line of code
     #[default]
     Line,
-    /// Category: parameter, gradient, activation …
-    Category,
+    /// Function of that line
+    Function,
+    /// Line that called this function
+    Caller,
+    /// File of that line
+    File,
+    /// Library that requested the memory
+    Library,
     /// PyTorch module
     Module,
+    /// Category: parameter, gradient, activation …
+    Category,
+    /// Phase of the training
+    Phase,
+    /// Thread: its allocations and frees, and its live blocks
+    Thread,
+    /// Size of blocks, in powers of two: allocated over the run, and live
+    Size,
+    /// Scope of the program (gpumem.scope), and its marks
+    Scope,
 }
 
 /// `lines`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Which figures.
+    /// Which bytes the rows show.
     #[command(flatten)]
-    pub selection: Selection,
+    pub rows: Rows,
     /// What each row shows
     #[arg(long, value_enum, default_value_t, conflicts_with = "annotate")]
     pub by: ByArg,
@@ -96,6 +115,9 @@ pub struct Args {
     /// Only memory allocated in step N. With --at peak: when the memory of that step was largest
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub step: Option<u64>,
+    /// With --by size: each size in its own row. With --by scope: also each scope, below the sums by name
+    #[arg(long, alias = "exact")]
+    pub each: bool,
     /// Show the source with bytes in its margin: live, allocated, freed, and the difference of the two
     #[arg(long, conflicts_with_all = ["phase", "step"])]
     pub annotate: bool,
@@ -106,158 +128,256 @@ pub struct Args {
     pub file: PathBuf,
 }
 
+impl Args {
+    /// The capture.
+    fn capture(&self) -> PathBuf {
+        self.rows.selection.part.capture(&self.file)
+    }
+
+    /// Rejects options that would have no effect.
+    fn check(&self) -> anyhow::Result<()> {
+        self.rows.check()?;
+        let (of, thread) = (self.rows.of, self.rows.thread.is_some());
+        let is_part = self.phase.is_some() || self.step.is_some();
+        let wrong = match self.by {
+            ByArg::Size | ByArg::Thread if of != OfArg::Live || thread || is_part => {
+                "--by size and --by thread show allocated and live blocks: omit --of, --thread, --phase and --step"
+            }
+            ByArg::Scope if !self.is_of_all() => {
+                "--by scope shows all scopes of the run: of the options that select memory it has --level and --rank"
+            }
+            ByArg::Category if thread || !matches!(of, OfArg::Live | OfArg::Allocated) => {
+                "--by category goes with --of live and --of allocated only, without --thread"
+            }
+            ByArg::Line if of == OfArg::Temporary && is_part => {
+                "--of temporary by line has no phases: use --by phase, or omit --phase and --step"
+            }
+            _ if self.step.is_some() && of != OfArg::Live => "--step goes with --of live only",
+            _ if self.annotate && (of != OfArg::Live || thread) => {
+                "--annotate shows live, allocated and freed bytes: omit --of and --thread"
+            }
+            _ if self.each && !matches!(self.by, ByArg::Size | ByArg::Scope) => {
+                "--each goes with --by size and --by scope"
+            }
+            _ => return Ok(()),
+        };
+        Err(conflict(wrong))
+    }
+
+    /// Whether only a level and a rank are selected.
+    fn is_of_all(&self) -> bool {
+        let (rows, part) = (&self.rows, &self.rows.selection.part);
+        let is_whole = part.select().is_whole() && part.device.is_none() && part.size.is_none();
+        let of_run = rows.of == OfArg::Live && rows.selection.at == At::Peak;
+        let is_part = self.phase.is_some() || self.step.is_some() || rows.thread.is_some();
+        is_whole && of_run && !is_part
+    }
+
+    /// The phase and the step in words.
+    fn part(&self) -> Option<String> {
+        match (self.phase.map(PhaseArg::said), self.step) {
+            (None, None) => None,
+            (Some(phase), None) => Some(phase.to_owned()),
+            (None, Some(step)) => Some(format!("step {step}")),
+            (Some(phase), Some(step)) => Some(format!("{phase} of step {step}")),
+        }
+    }
+
+    /// Which blocks, when, and the filters.
+    fn when(&self, pivot: &Pivot) -> String {
+        let when = match self.rows.selection.at {
+            At::Peak if self.step.is_some() => "at its peak",
+            _ => &pivot.when,
+        };
+        when.to_owned() + &self.rows.selection.part.said()
+    }
+
+    /// The title of a table of groups.
+    fn title(&self, what: &str, pivot: &Pivot) -> String {
+        let (level, of) = (pivot.stacks.level, self.part());
+        let of = of.map(|of| format!(" of {of}")).unwrap_or_default();
+        let comma = if self.rows.of == OfArg::Live { "" } else { "," };
+        format!("{what} the {level} level{of}{comma} {}", self.when(pivot))
+    }
+
+    /// The result where no memory is selected.
+    fn nothing(&self, pivot: &Pivot) -> String {
+        let (level, of) = (pivot.stacks.level, self.part());
+        match self.rows.of {
+            OfArg::Live => {
+                let of = of.map(|of| format!(" of {of}")).unwrap_or_default();
+                format!(
+                    "Nothing{of} was live at the {level} level {}.\n",
+                    self.when(pivot)
+                )
+            }
+            _ => sentence(&self.rows.nothing(level)),
+        }
+    }
+}
+
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let query = Query {
-        step: args.step,
-        ..args.selection.query()
-    };
-    let file = &args.selection.part.capture(&args.file);
-    let session = read(file, query)?;
-    let level = args.selection.part.level(&session)?;
-    let of = Of {
+    args.check()?;
+    let file = &args.capture();
+    let blocks = Blocks {
         file,
-        session: &session,
+        rows: &args.rows,
+        each: args.each,
+        format: args.format,
     };
-    if args.annotate {
-        return annotated(args, of, level, output);
-    }
-    let mut held = args.selection.held(&session, level);
     match args.by {
-        ByArg::Line => {}
-        ByArg::Category => {
-            if let Some(phase) = args.phase {
-                let replay = &session.replay;
-                held.retain(|stacks| phase.takes(phase_of(replay, stacks)));
-            }
-            return by_category(args, of, &held, output);
+        ByArg::Size => return by_block::sizes(blocks, output),
+        ByArg::Thread => return by_block::threads(blocks, output),
+        ByArg::Scope => return by_block::scopes(blocks, output),
+        ByArg::Line if args.rows.of == OfArg::Temporary => {
+            return by_block::temporary(blocks, output);
         }
-        ByArg::Module => return by_module(args, of, level, &held, output),
+        _ if args.annotate => return annotated(args, output),
+        _ => {}
     }
-    let takes = |of| args.phase.is_none_or(|phase| phase.takes(of));
-    let lines = Lines::of_phases(&session.replay, &held, takes);
-    output.notes.mismatches(&lines.mismatches, "lines", level);
-    print(output, of, args.format, &lines.rows, |source, terminal| {
-        let names = &session.replay.names;
-        let mut devices: Vec<_> = lines.rows.iter().map(|row| row.device).collect();
-        devices.dedup();
-        let (of, when) = said(args);
-        let mut text = String::new();
-        if lines.rows.is_empty() {
-            let none = match of {
-                None => "No line".into(),
-                Some(of) => format!("No line of {of}"),
-            };
-            text.push_str(&format!(
-                "{none} owns memory of the {level} level {when}.\n"
-            ));
-        } else {
-            let title = match of {
-                None => format!("Lines that own the {level} level {when}"),
-                Some(of) => format!("Lines of {of} ({level} level, {when})"),
-            };
-            text.push_str(&lines_table(
-                &lines.rows,
-                ShownLines {
-                    devices: devices.len() > 1,
-                    ..ShownLines::ALL
-                },
-                &title,
-                names,
-                source,
-                terminal,
-            ));
-            text.push_str(&format!("Together {}.\n", bytes(lines.bytes())));
+    let moment = args.rows.selection.at;
+    let mut pivot = args.rows.read(file, moment, args.step, &mut output.notes)?;
+    let (level, mismatches) = (pivot.stacks.level, pivot.stacks.mismatches());
+    output.notes.mismatches(&mismatches, "rows", level);
+    let replay = &pivot.session.replay;
+    if let Some(phase) = args.phase {
+        pivot
+            .stacks
+            .retain(|stacks| phase.takes(phase_of(replay, stacks)));
+    }
+    match args.by {
+        ByArg::Function => by_group(args, &pivot, ("Functions of", GroupBy::Function), output)?,
+        ByArg::Caller => by_group(
+            args,
+            &pivot,
+            ("Lines that called the owners of", GroupBy::Caller),
+            output,
+        )?,
+        ByArg::File => by_group(args, &pivot, ("Files of", GroupBy::File), output)?,
+        ByArg::Library => by_group(args, &pivot, ("Libraries of", GroupBy::Library), output)?,
+        ByArg::Phase => by_group(args, &pivot, ("Phases of", GroupBy::Phase), output)?,
+        ByArg::Module => {
+            let rows = modules(replay, &pivot.stacks);
+            groups_of(
+                args,
+                &pivot,
+                &rows,
+                "Modules that own",
+                modules_table,
+                output,
+            )?;
         }
-        text
-    })?;
-    Ok(if lines.mismatches.is_empty() {
-        Exit::of(&session)
-    } else {
-        Exit::Partial
-    })
-}
-
-/// What the rows stand for, and their point in time.
-fn said(args: &Args) -> (Option<String>, String) {
-    let of = match (args.phase.map(PhaseArg::said), args.step) {
-        (None, None) => None,
-        (Some(phase), None) => Some(phase.to_owned()),
-        (None, Some(step)) => Some(format!("step {step}")),
-        (Some(phase), Some(step)) => Some(format!("{phase} of step {step}")),
-    };
-    let when = match args.selection.at {
-        At::Peak if args.step.is_some() => "at its peak".into(),
-        moment => at(moment),
-    };
-    (of, when + &args.selection.part.said())
-}
-
-/// Modules instead of lines.
-fn by_module(
-    args: &Args,
-    of: Of<'_>,
-    level: Level,
-    held: &ByStack,
-    output: &mut Output<'_>,
-) -> anyhow::Result<Exit> {
-    let session = of.session;
-    let takes = |of| args.phase.is_none_or(|phase| phase.takes(of));
-    let modules = Modules::of(&session.replay, held, takes);
-    output
-        .notes
-        .mismatches(&modules.mismatches, "modules", level);
-    print(output, of, args.format, &modules.rows, |_, terminal| {
-        let (part, when) = said(args);
-        let of = part.map(|of| format!(" of {of}")).unwrap_or_default();
-        if modules.rows.is_empty() {
-            return format!("Nothing{of} was live at the {level} level {when}.\n");
+        ByArg::Category => {
+            let rows = categories(&pivot.stacks);
+            groups_of(
+                args,
+                &pivot,
+                &rows,
+                "Categories of",
+                categories_table,
+                output,
+            )?;
         }
-        let title = format!("Modules that own the {level} level{of} {when}");
-        let table = modules_table(&modules.rows, &title, terminal);
-        format!("{table}Together {}.\n", bytes(modules.bytes()))
-    })?;
-    Ok(match modules.mismatches.is_empty() {
-        true => Exit::of(session),
+        ByArg::Line | ByArg::Size | ByArg::Thread | ByArg::Scope => by_line(args, &pivot, output)?,
+    }
+    Ok(match mismatches.is_empty() {
+        true => Exit::of(&pivot.session),
         false => Exit::Partial,
     })
 }
 
-/// Categories instead of lines.
-fn by_category(
+/// Lines with their parts.
+fn by_line(args: &Args, pivot: &Pivot, output: &mut Output<'_>) -> anyhow::Result<()> {
+    let (file, replay) = (&args.capture(), &pivot.session.replay);
+    let lines = Lines::of(replay, &pivot.stacks);
+    let (level, when) = (lines.level, args.when(pivot));
+    let title = match (args.part(), args.rows.of) {
+        (Some(of), _) => format!("Lines of {of} ({level} level, {when})"),
+        (None, OfArg::Live) => format!("Lines that own the {level} level {when}"),
+        (None, _) => format!("Lines of the {level} level, {when}"),
+    };
+    let of = Of {
+        file,
+        session: &pivot.session,
+    };
+    print(output, of, args.format, &lines.rows, |source, terminal| {
+        if lines.rows.is_empty() {
+            return match (args.part(), args.rows.of) {
+                (None, OfArg::Live) => {
+                    format!("No line owns memory of the {level} level {when}.\n")
+                }
+                (Some(of), OfArg::Live) => {
+                    format!("No line of {of} owns memory of the {level} level {when}.\n")
+                }
+                _ => args.nothing(pivot),
+            };
+        }
+        let mut devices: Vec<_> = lines.rows.iter().map(|row| row.device).collect();
+        devices.dedup();
+        let shown = ShownLines {
+            devices: devices.len() > 1,
+            ..ShownLines::ALL
+        };
+        let table = lines_table(&lines.rows, shown, &title, &replay.names, source, terminal);
+        format!("{table}Together {}.\n", bytes(lines.bytes()))
+    })
+}
+
+/// Groups of owners, with the beginning of their title.
+fn by_group(
     args: &Args,
-    of: Of<'_>,
-    held: &ByStack,
+    pivot: &Pivot,
+    (title, by): (&str, GroupBy),
     output: &mut Output<'_>,
-) -> anyhow::Result<Exit> {
-    let session = of.session;
-    let rows = categories(held);
-    print(output, of, args.format, &rows, |_, terminal| {
-        let (part, when) = said(args);
-        let of = part.map(|of| format!(" of {of}")).unwrap_or_default();
-        let title = format!("Categories of the {} level{of} {when}", held.level);
-        categories_table(&rows, &title, terminal)
-    })?;
-    Ok(Exit::of(session))
+) -> anyhow::Result<()> {
+    let rows = groups(&pivot.session.replay, &pivot.stacks, by);
+    let table = |rows: &[_], title: &str, terminal| groups_table(rows, by, title, terminal);
+    groups_of(args, pivot, &rows, title, table, output)
+}
+
+/// Prints a table of groups.
+fn groups_of<T: Serialize>(
+    args: &Args,
+    pivot: &Pivot,
+    rows: &Vec<T>,
+    title: &str,
+    table: impl FnOnce(&[T], &str, Terminal) -> String,
+    output: &mut Output<'_>,
+) -> anyhow::Result<()>
+where
+    Vec<T>: View,
+{
+    let of = Of {
+        file: &args.capture(),
+        session: &pivot.session,
+    };
+    print(output, of, args.format, rows, |_, terminal| {
+        match rows.is_empty() {
+            true => args.nothing(pivot),
+            false => table(rows, &args.title(title, pivot), terminal),
+        }
+    })
 }
 
 /// The source with bytes in its margin.
-fn annotated(
-    args: &Args,
-    of: Of<'_>,
-    level: Level,
-    output: &mut Output<'_>,
-) -> anyhow::Result<Exit> {
-    let session = of.session;
-    let select = args.selection.part.select();
-    let annotated = Annotated::at(&session.replay, level, args.selection.at, &select);
+fn annotated(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let (file, selection) = (&args.capture(), &args.rows.selection);
+    let session = read(file, selection.query())?;
+    let level = selection.part.level(&session)?;
+    let select = selection.part.select();
+    let annotated = Annotated::at(&session.replay, level, selection.at, &select);
+    let of = Of {
+        file,
+        session: &session,
+    };
     print(output, of, args.format, &annotated, |source, terminal| {
-        let (names, when) = (&session.replay.names, args.selection.said());
-        let told = annotated_text(&annotated, &when, names, source, terminal);
-        match told.is_empty() {
+        let (names, when) = (&session.replay.names, selection.said());
+        let text = annotated_text(&annotated, &when, names, source, terminal);
+        match text.is_empty() {
             true => "No line allocated memory at this level.\n".into(),
-            false => told,
+            false => text,
         }
     })?;
-    Ok(Exit::of(session))
+    Ok(Exit::of(&session))
 }

@@ -62,9 +62,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         return serve(&path, ask, address, output);
     }
     if !output.is_terminal {
-        anyhow::bail!(
-            "live needs a terminal: use gpumem-analyze summary to print the figures once"
-        );
+        anyhow::bail!("live needs a terminal: use gpumem-analyze report to print the figures once");
     }
     let look = Look {
         has_colour: output.terminal.colour,

@@ -4,19 +4,19 @@
 use std::path::{Path, PathBuf};
 
 use gpumem_analyzer::render::{
-    FlameLook, ReportChanges, Source, flamegraph, last_line, report_text,
+    FlameLook, ReportChanges, Source, flamegraph, last_line, report_text, summary_text,
 };
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{
-    Asked, ByStack, Changes, Folded, Folding, Greatest, HintWatch, Hints, Report, Select, at,
-    level_or_default,
+    Asked, ByStack, Changes, Folded, Folding, Greatest, HintWatch, Hints, Report, Select, Summary,
+    at, level_or_default,
 };
 use gpumem_capture::Level;
 use gpumem_files::write::{self, By};
 
 use super::exit::Exit;
 use super::output::{Output, beside, file_name, quoted};
-use super::read::{cause, ledgers, pid, read_with, symbols};
+use super::read::{cause, ledgers, pid, read, read_with, symbols};
 use super::view::Of;
 use crate::args::{Format, SymbolArgs};
 
@@ -29,11 +29,45 @@ pub struct Args {
     /// Where names are searched for.
     #[command(flatten)]
     pub symbols: SymbolArgs,
+    /// Show what ran, and all counters of each GPU and level, instead of the report
+    #[arg(long)]
+    pub all: bool,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// The capture
     pub file: PathBuf,
+}
+
+impl Args {
+    /// Runs it.
+    pub fn run(&self, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+        match self.all {
+            true => counters(&self.file, self.format, output),
+            false => run(&self.file, &self.symbols, self.format, output),
+        }
+    }
+}
+
+/// What ran, and all counters.
+fn counters(file: &Path, format: Format, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let session = read(file, At::End)?;
+    let summary = Summary::of(&session);
+    match format {
+        Format::Json => {
+            output.notes.caveats(&session);
+            let of = Of {
+                file,
+                session: &session,
+            };
+            output.json(&of.captures(), &summary)?;
+        }
+        Format::Text => {
+            let (name, terminal) = (file_name(file), output.terminal);
+            output.text(&summary_text(&name, &summary, &session.account, terminal))?;
+        }
+    }
+    Ok(Exit::of(&session))
 }
 
 /// Runs it.

@@ -8,10 +8,10 @@ use gpumem_analyzer::views::Node;
 
 use super::exit::Exit;
 use super::output::Output;
-use super::read::{read, symbols};
+use super::pivot::{Rows, sentence};
+use super::read::symbols;
 use super::view::{Of, print};
 use crate::args::{Format, SymbolArgs};
-use crate::selection::Selection;
 
 /// What the nodes of the tree are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -26,9 +26,9 @@ pub enum ByArg {
 /// `tree`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Which figures.
+    /// Which bytes the rows show.
     #[command(flatten)]
-    pub selection: Selection,
+    pub rows: Rows,
     /// What the nodes of the tree are
     #[arg(long, value_enum, default_value_t)]
     pub by: ByArg,
@@ -53,10 +53,12 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let file = &args.selection.part.capture(&args.file);
-    let session = read(file, args.selection.query())?;
-    let level = args.selection.part.level(&session)?;
-    let held = args.selection.held(&session, level);
+    let selection = &args.rows.selection;
+    let file = &selection.part.capture(&args.file);
+    let pivot = args
+        .rows
+        .read(file, selection.at, None, &mut output.notes)?;
+    let (session, held) = (pivot.session, pivot.stacks);
     let (root, of) = match args.by {
         ByArg::Module => (Node::by_module(&session.replay, &held), TreeOf::Modules),
         ByArg::Call => {
@@ -71,7 +73,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     };
     print(output, capture, args.format, &root, |_, terminal| {
         if root.bytes == 0 {
-            return format!("Nothing was live at the {level} level at this point in time.\n");
+            return sentence(&args.rows.nothing(held.level));
         }
         let limits = TreeLimits {
             least_percent: args.least,

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "budgets")]
 pub mod budgets;
+mod by_block;
 pub mod cmd_changes;
 pub mod cmd_check;
 #[cfg(feature = "full")]
@@ -13,7 +14,6 @@ pub mod cmd_exporter;
 pub mod cmd_flamegraph;
 #[cfg(feature = "full")]
 pub mod cmd_fleet;
-pub mod cmd_fragmentation;
 pub mod cmd_hints;
 pub mod cmd_html;
 pub mod cmd_import;
@@ -26,15 +26,8 @@ pub mod cmd_live;
 pub mod cmd_mcp;
 pub mod cmd_oom;
 pub mod cmd_ranks;
-pub mod cmd_recover;
 pub mod cmd_report;
-pub mod cmd_scopes;
 pub mod cmd_shell;
-pub mod cmd_sizes;
-pub mod cmd_summary;
-pub mod cmd_symbolize;
-pub mod cmd_temporary;
-pub mod cmd_threads;
 pub mod cmd_timeline;
 pub mod cmd_tree;
 mod each;
@@ -42,7 +35,10 @@ pub mod exit;
 mod foreign;
 mod moment;
 pub mod output;
+mod pivot;
+pub mod pool;
 mod progress;
 mod ranks_again;
 mod read;
+mod symbolize;
 mod view;

@@ -66,17 +66,28 @@ fn rows(found: &Value) -> Vec<[u64; 6]> {
 fn what_the_next_event_frees_is_temporary() {
     let folder = tempdir().expect("a folder");
     let file = passing(folder.path());
-    let found = of(&["temporary"], &file);
+    let found = of(&["lines", "--of", "temporary"], &file);
     assert_eq!(rows(&found), [[8, 30, 3, 20, 20, 3]]);
     assert_eq!(
         (&found["all_blocks"], &found["all_bytes"]),
         (&json!(6), &json!(43 * M))
     );
-    let found = of(&["temporary", "--within", "2"], &file);
+    let found = of(&["lines", "--of", "temporary", "--within", "2"], &file);
     assert_eq!(rows(&found), [[8, 30, 3, 20, 20, 3], [9, 2, 1, 2, 0, 2]]);
-    let found = of(&["temporary", "--within", "2", "--size", "..4MiB"], &file);
+    let found = of(
+        &[
+            "lines",
+            "--of",
+            "temporary",
+            "--within",
+            "2",
+            "--size",
+            "..4MiB",
+        ],
+        &file,
+    );
     assert_eq!(rows(&found), [[8, 4, 1, 4, 0, 1], [9, 2, 1, 2, 0, 2]]);
-    let output = analyze(&["temporary", "--within", "2"], &file);
+    let output = analyze(&["lines", "--of", "temporary", "--within", "2"], &file);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     golden("temporary.txt", &masked(&stdout(&output), folder.path()));
 }
@@ -87,12 +98,18 @@ fn what_is_freed_soon_enough_is_temporary_too() {
     let file = passing(folder.path());
     // A millisecond per event: those of line 8 live for two, and so does that of line 9.
     assert_eq!(
-        rows(&of(&["temporary", "--within-ms", "1.999"], &file)),
+        rows(&of(
+            &["lines", "--of", "temporary", "--within-ms", "1.999"],
+            &file
+        )),
         [[0_u64; 6]; 0]
     );
-    let found = of(&["temporary", "--within-ms", "2"], &file);
+    let found = of(&["lines", "--of", "temporary", "--within-ms", "2"], &file);
     assert_eq!(rows(&found), [[8, 30, 3, 20, 20, 3], [9, 2, 1, 2, 0, 2]]);
-    let none = stdout(&analyze(&["temporary", "--within-ms", "0.5"], &file));
+    let none = stdout(&analyze(
+        &["lines", "--of", "temporary", "--within-ms", "0.5"],
+        &file,
+    ));
     assert_eq!(
         none,
         "No block was freed within 0.5 ms: of 6 allocations of the tensor level with 43.0 MiB.\n"
@@ -102,7 +119,7 @@ fn what_is_freed_soon_enough_is_temporary_too() {
         &["--within-ms", "x"],
         &["--within", "2", "--within-ms", "1"],
     ] {
-        let output = analyze(&[&["temporary"], wrong].concat(), &file);
+        let output = analyze(&[&["lines", "--of", "temporary"], wrong].concat(), &file);
         assert_eq!(output.status.code(), Some(2), "{wrong:?}");
     }
 }
@@ -123,12 +140,12 @@ fn a_free_that_was_cancelled_made_nothing_temporary() {
         ..Default::default()
     });
     let file = capture.finish();
-    let found = of(&["temporary"], &file);
+    let found = of(&["lines", "--of", "temporary"], &file);
     assert_eq!(
         (rows(&found), &found["all_blocks"]),
         (Vec::new(), &json!(1))
     );
-    let found = of(&["sizes", "--at", "end"], &file);
+    let found = of(&["lines", "--by", "size", "--at", "end"], &file);
     let figures = ["allocations", "live_blocks"].map(|key| found[0][key].as_u64());
     assert_eq!(figures, [Some(1), Some(1)]);
 }
@@ -158,7 +175,7 @@ fn histogram(found: &Value) -> Vec<[u64; 6]> {
 fn blocks_are_counted_by_powers_of_two_or_by_size() {
     let folder = tempdir().expect("a folder");
     let file = passing(folder.path());
-    let peak = histogram(&of(&["sizes"], &file));
+    let peak = histogram(&of(&["lines", "--by", "size"], &file));
     let row = |from: u64, allocated: (u64, u64), live: (u64, u64)| {
         [
             from * M,
@@ -179,7 +196,10 @@ fn blocks_are_counted_by_powers_of_two_or_by_size() {
             row(16, (1, 20), (1, 20)),
         ]
     );
-    let end = histogram(&of(&["sizes", "--exact", "--at", "end"], &file));
+    let end = histogram(&of(
+        &["lines", "--by", "size", "--each", "--at", "end"],
+        &file,
+    ));
     let row = |mib: u64, live: u64| [mib * M, mib * M, 1, mib * M, live, live * mib * M];
     assert_eq!(
         end,
@@ -192,7 +212,7 @@ fn blocks_are_counted_by_powers_of_two_or_by_size() {
             row(20, 0)
         ]
     );
-    let output = analyze(&["sizes"], &file);
+    let output = analyze(&["lines", "--by", "size"], &file);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     golden("sizes.txt", &masked(&stdout(&output), folder.path()));
 }
@@ -213,7 +233,10 @@ fn live_blocks_are_those_of_the_lines_at_every_moment() {
                 let rows = lines.as_array().unwrap().iter();
                 rows.map(|row| row[key].as_u64().unwrap()).sum::<u64>()
             };
-            let found = of(&[&["sizes"], &arguments[..]].concat(), &file);
+            let found = of(
+                &[&["lines", "--by", "size"], &arguments[..]].concat(),
+                &file,
+            );
             histogram(&found);
             assert_eq!(found[0]["live_bytes"], sum("bytes"), "{arguments:?}");
             assert_eq!(found[0]["live_blocks"], sum("blocks"), "{arguments:?}");

@@ -77,7 +77,7 @@ pub fn compare(capture: &Path) {
             assert_eq!(a.status.code(), b.status.code(), "{view:?}");
         }
         let [a, b] = [&full, &bounded].map(|path| {
-            let out = analyze(&["summary", "--format", "json"], path).stdout;
+            let out = analyze(&["report", "--all", "--format", "json"], path).stdout;
             let mut json = found(&out);
             json["process"]["pid"].take();
             json["process"]["started_unix_ns"].take();
@@ -169,9 +169,10 @@ fn what_grows_is_told_though_its_beginning_is_gone() {
         (&rest["bytes"], &rest["steps"]),
         (&full["bytes"], &full["steps"])
     );
-    let live = |path: &Path| of(&["sizes", "--at", "end"], path)[0]["live_blocks"].clone();
+    let live =
+        |path: &Path| of(&["lines", "--by", "size", "--at", "end"], path)[0]["live_blocks"].clone();
     assert_eq!(live(&bounded), live(&from));
-    let threads = |path: &Path| of(&["threads", "--at", "end"], path)[0].clone();
+    let threads = |path: &Path| of(&["lines", "--by", "thread", "--at", "end"], path)[0].clone();
     let sums = [&bounded, &from].map(|path| threads(path)["sum"]["live_bytes"].clone());
     assert_eq!(sums[0], sums[1]);
     let rows = threads(&bounded)["rows"].as_array().expect("rows").clone();

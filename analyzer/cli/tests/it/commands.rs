@@ -40,7 +40,7 @@ fn each_view_alone() {
     let folder = tempdir().expect("a folder");
     let file = training(folder.path()).finish();
     for (name, arguments) in [
-        ("summary.txt", &["summary"][..]),
+        ("summary.txt", &["report", "--all"][..]),
         ("lines.txt", &["lines"]),
         (
             "lines-driver-end.txt",
@@ -99,7 +99,7 @@ fn what_grows_from_step_to_step_is_a_hint() {
 fn the_summary_is_as_the_contract_says() {
     let folder = tempdir().expect("a folder");
     let file = training(folder.path()).finish();
-    let (summary, exit) = json_of(&["summary", "--format", "json"], &file);
+    let (summary, exit) = json_of(&["report", "--all", "--format", "json"], &file);
     assert_eq!(exit, 0);
     assert_eq!(summary["exact"], true);
     assert_eq!(summary["events"], 15);
@@ -347,7 +347,7 @@ fn every_command_has_help_with_examples() {
     let all = help(&["--help"]);
     assert!(all.contains("Exit codes:"), "{all}");
     for command in [
-        "summary",
+        "report",
         "lines",
         "ledger",
         "changes",

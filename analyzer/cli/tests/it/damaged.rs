@@ -15,7 +15,13 @@ use tempfile::tempdir;
 use crate::captures::{contents, none};
 use crate::run::{analyze, json_of, stderr, stdout};
 
-const VIEWS: [&[&str]; 5] = [&["check"], &["summary"], &["lines"], &["flamegraph"], &[]];
+const VIEWS: [&[&str]; 5] = [
+    &["check"],
+    &["report", "--all"],
+    &["lines"],
+    &["flamegraph"],
+    &[],
+];
 /// A closed capture: it ends with its last page.
 const CLOSED: &str = "torch-return";
 
@@ -69,7 +75,7 @@ fn a_file_that_is_not_a_capture_is_refused_in_one_line() {
         }
         faults.extend(VIEWS.iter().filter_map(|view| fault(view, &file, words)));
     }
-    faults.extend(fault(&["summary"], folder.path(), &[]));
+    faults.extend(fault(&["report", "--all"], folder.path(), &[]));
     none(&faults);
 }
 
@@ -80,7 +86,7 @@ fn a_part_of_a_header_has_no_result() {
     let cut = |length: usize| {
         let file = folder.path().join(format!("{length}.bin"));
         std::fs::write(&file, &capture[..length]).expect("a file");
-        fault(&["summary"], &file, &[])
+        fault(&["report", "--all"], &file, &[])
     };
     none(&Vec::from_iter(
         [1, 8, 100, 511, 3000].into_iter().filter_map(cut),
@@ -119,7 +125,7 @@ fn a_torn_last_page_is_noticed() {
             "{missing}: {}",
             stdout(&output)
         );
-        let (summary, code) = json_of(&["summary", "--format", "json"], &file);
+        let (summary, code) = json_of(&["report", "--all", "--format", "json"], &file);
         assert_eq!((&summary["exact"], code), (&false.into(), 3), "{missing}");
     }
 }
@@ -149,7 +155,7 @@ fn more_unfinished_records_than_threads_are_damage() {
     for (count, code, words) in [(1, 0, "inside 3 hooks"), (2, 3, "begun and never finished")] {
         let file = folder.path().join(format!("{count}.bin"));
         std::fs::write(&file, unfinished(count)).expect("a file");
-        let output = analyze(&["summary"], &file);
+        let output = analyze(&["report", "--all"], &file);
         let said = stdout(&output) + &stderr(&output);
         assert!(said.contains(words), "{count}: {said}");
         assert_eq!(output.status.code(), Some(code), "{count}: {said}");

@@ -66,7 +66,7 @@ fn there_and_back_the_lines_are_the_same() {
             "{at}"
         );
     }
-    let (summary, code) = json_of(&["summary", "--format", "json"], &back);
+    let (summary, code) = json_of(&["report", "--all", "--format", "json"], &back);
     assert_eq!((&summary["exact"], code), (&true.into(), 0), "{summary}");
     assert_eq!(summary["devices"][0]["driver"]["live_bytes"], 256 * M);
     assert_eq!(summary["out_of_memory_events"], 1);

@@ -40,7 +40,7 @@ fn what_is_no_capture_is_refused_in_one_clear_line() {
     ] {
         for arguments in [
             &[][..],
-            &["summary"],
+            &["report", "--all"],
             &["lines"],
             &["check"],
             &["changes"],
@@ -76,7 +76,7 @@ fn a_damaged_capture_gives_a_labelled_partial_result() {
     );
     assert!(stdout(&report).contains("NOT exact"), "{}", stdout(&report));
     assert!(!stdout(&report).contains(" exact:") || stdout(&report).contains("NOT exact:"));
-    let (summary, exit) = json_of(&["summary", "--format", "json"], &file);
+    let (summary, exit) = json_of(&["report", "--all", "--format", "json"], &file);
     assert_eq!((&summary["exact"], exit), (&Value::Bool(false), 3));
     assert_eq!(summary["devices"][0]["tensor"]["allocations"], 7);
     let (check, exit) = json_of(&["check", "--format", "json"], &file);
@@ -113,7 +113,7 @@ fn events_that_the_recorder_lost_are_said_with_their_time() {
     }
     assert!(lost > 400, "{lost}");
     let file = capture.finish();
-    let (summary, exit) = json_of(&["summary", "--format", "json"], &file);
+    let (summary, exit) = json_of(&["report", "--all", "--format", "json"], &file);
     assert_eq!((&summary["exact"], exit), (&Value::Bool(false), 3));
     assert_eq!(summary["lost_events"], lost);
     let text = stdout(&analyze(&[], &file));
@@ -135,7 +135,7 @@ fn what_does_not_fit_is_never_called_exact() {
     });
     capture.tensor(0x2000, M, 0, StackId(77), StackId::NONE);
     let file = capture.finish();
-    let (summary, exit) = json_of(&["summary", "--format", "json"], &file);
+    let (summary, exit) = json_of(&["report", "--all", "--format", "json"], &file);
     assert_eq!((&summary["exact"], exit), (&Value::Bool(false), 3));
     let missing = summary["missing"].to_string();
     assert!(
@@ -211,7 +211,7 @@ fn a_killed_process_that_lost_nothing_is_complete() {
         "{}",
         stdout(&output)
     );
-    let (summary, _) = json_of(&["summary", "--format", "json"], &file);
+    let (summary, _) = json_of(&["report", "--all", "--format", "json"], &file);
     assert_eq!(summary["process"]["ending"], "killed");
     assert_eq!(summary["exact"], true);
 }
@@ -220,7 +220,7 @@ fn a_killed_process_that_lost_nothing_is_complete() {
 fn a_running_process_is_said_to_be_running() {
     let folder = tempdir().expect("a folder");
     let capture = training(folder.path());
-    let (summary, exit) = json_of(&["summary", "--format", "json"], capture.path());
+    let (summary, exit) = json_of(&["report", "--all", "--format", "json"], capture.path());
     assert_eq!(
         (&summary["process"]["ending"], exit),
         (&Value::from("running"), 0)

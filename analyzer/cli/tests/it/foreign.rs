@@ -281,10 +281,10 @@ fn events_that_no_machine_can_have_are_left_out_and_named() {
     let file = capture.finish();
     for command in [
         &["lines"][..],
-        &["summary"],
+        &["report", "--all"],
         &[],
-        &["sizes"],
-        &["temporary"],
+        &["lines", "--by", "size"],
+        &["lines", "--of", "temporary"],
         &["tree"],
     ] {
         let output = analyze(command, &file);

@@ -46,7 +46,7 @@ fn pieces(folder: &Path) -> PathBuf {
 }
 
 fn found(arguments: &[&str], file: &Path) -> Value {
-    let arguments = [&["fragmentation", "--format", "json"], arguments].concat();
+    let arguments = [&["ledger", "--pool", "--format", "json"], arguments].concat();
     let (value, exit) = json_of(&arguments, file);
     assert_eq!(exit, 0, "{value}");
     value[0].clone()
@@ -133,7 +133,7 @@ fn over_time_the_moments_with_most_free_are_told_and_failures() {
 fn the_map_shows_what_is_used() {
     let folder = tempdir().expect("a folder");
     let file = pieces(folder.path());
-    let output = analyze(&["fragmentation", "--at", "end"], &file);
+    let output = analyze(&["ledger", "--pool", "--at", "end"], &file);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = stdout(&output);
     assert!(text.contains("████············████████······██"), "{text}");
@@ -146,7 +146,7 @@ fn a_program_without_a_pool_is_told_so() {
     let mut capture = Synthetic::new(folder.path());
     capture.alloc(Level::DRIVER, 0x1000, M, StackId::NONE, StackId::NONE);
     let file = capture.finish();
-    let output = analyze(&["fragmentation"], &file);
+    let output = analyze(&["ledger", "--pool"], &file);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(stdout(&output), "PyTorch reserved no memory.\n");
 }

@@ -63,7 +63,7 @@ const SMALL: [&str; 1] = ["tiny"];
 
 const TEXTS: [&str; 26] = [
     "",
-    "summary",
+    "report --all",
     "lines",
     "lines --level driver --at end",
     "lines --by category",
@@ -73,12 +73,12 @@ const TEXTS: [&str; 26] = [
     "ledger --by owner",
     "ledger --segments",
     "leaks",
-    "temporary",
-    "fragmentation",
-    "sizes",
-    "threads",
-    "scopes",
-    "scopes --each",
+    "lines --of temporary",
+    "ledger --pool",
+    "lines --by size",
+    "lines --by thread",
+    "lines --by scope",
+    "lines --by scope --each",
     "changes",
     "hints",
     "oom",
@@ -91,12 +91,12 @@ const TEXTS: [&str; 26] = [
 ];
 
 const JSON: [&str; 14] = [
-    "summary --format json",
+    "report --all --format json",
     "lines --format json",
     "ledger --format json",
     "leaks --format json",
-    "threads --format json",
-    "scopes --format json",
+    "lines --by thread --format json",
+    "lines --by scope --format json",
     "changes --format json",
     "hints --format json",
     "oom --format json",

@@ -96,7 +96,7 @@ fn lines(arguments: &[&str], file: &Path) -> Vec<(u64, u64, u64)> {
 }
 
 fn tensors(file: &Path) -> Value {
-    json_of(&["summary", "--format", "json"], file).0["devices"][0]["tensor"].clone()
+    json_of(&["report", "--all", "--format", "json"], file).0["devices"][0]["tensor"].clone()
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn the_end_is_the_snapshots_and_the_peak_the_traces() {
         tensors(&file),
         json!({"live_bytes": 0xf_0001 + 0xf000, "peak_bytes": peak, "allocations": 5, "frees": 3})
     );
-    let (summary, _) = json_of(&["summary", "--format", "json"], &file);
+    let (summary, _) = json_of(&["report", "--all", "--format", "json"], &file);
     assert_eq!(summary["exact"], true);
     assert_eq!(summary["imported"], "PyTorch snapshot dump.pickle");
     assert_eq!(
@@ -141,7 +141,7 @@ fn every_view_takes_it() {
     let (file, ..) = imported(folder.path(), &training());
     for arguments in [
         &[][..],
-        &["summary"],
+        &["report", "--all"],
         &["lines"],
         &["ledger"],
         &["ledger", "--segments"],
@@ -164,7 +164,10 @@ fn every_view_takes_it() {
             "{said}"
         );
     }
-    golden("import-summary.txt", &stdout(&analyze(&["summary"], &file)));
+    golden(
+        "import-summary.txt",
+        &stdout(&analyze(&["report", "--all"], &file)),
+    );
     golden(
         "import-ledger.txt",
         &stdout(&analyze(&["ledger", "--segments"], &file)),
@@ -246,7 +249,7 @@ fn expandable_segments_are_mapped_and_unmapped_in_pieces() {
     );
     let (file, said, code) = imported(folder.path(), &pickle);
     assert_eq!(code, Some(0), "{said}");
-    let (summary, _) = json_of(&["summary", "--format", "json"], &file);
+    let (summary, _) = json_of(&["report", "--all", "--format", "json"], &file);
     let driver = &summary["devices"][0]["driver"];
     // 4 and 10 MiB at the end; 10 more that the last entry unmaps, and what two entries mapped.
     assert_eq!(driver["live_bytes"], 14 * MIB);

@@ -149,7 +149,7 @@ fn the_parts_sum_to_what_nvml_saw() {
     let seen: Vec<_> = jumps.iter().map(jump).collect();
     assert_eq!(seen, [(json!(3 * M), json!(16)), (json!(2 * M), json!(16))]);
 
-    let (summary, _) = json_of(&["summary", "--format", "json"], &file);
+    let (summary, _) = json_of(&["report", "--all", "--format", "json"], &file);
     let device = &summary["devices"][0];
     assert_eq!(
         device["physical"],
@@ -169,7 +169,7 @@ fn the_parts_sum_to_what_nvml_saw() {
         ("known.txt", &["ledger", "--segments"][..]),
         ("known-owner.txt", &["ledger", "--by", "owner"]),
         ("known-line.txt", &["ledger", "--by", "line"]),
-        ("known-summary.txt", &["summary"]),
+        ("known-summary.txt", &["report", "--all"]),
     ] {
         golden(
             name,
@@ -330,7 +330,7 @@ fn a_reservation_that_does_not_fit_takes_exact_away() {
     capture.resize(0xb0, (0, 64 * M), POOL, StackId::NONE);
     capture.resize(0xb0, (60 * M, 70 * M), POOL, StackId::NONE);
     let file = capture.finish();
-    let (summary, exit) = json_of(&["summary", "--format", "json"], &file);
+    let (summary, exit) = json_of(&["report", "--all", "--format", "json"], &file);
     assert_eq!((exit, &summary["exact"]), (3, &json!(false)));
     assert_eq!(
         summary["missing"],

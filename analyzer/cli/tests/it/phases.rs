@@ -259,7 +259,7 @@ fn the_peak_and_failures_say_their_step_phase_and_range() {
         ..Event::default()
     });
     let file = capture.finish();
-    let (summary, _) = json_of(&["summary", "--format", "json"], &file);
+    let (summary, _) = json_of(&["report", "--all", "--format", "json"], &file);
     assert_eq!(summary["steps"], 2);
     let peak = &summary["devices"][0]["peak"];
     let said = ["step", "phase", "range"].map(|key| peak[key].clone());
@@ -275,7 +275,10 @@ fn the_peak_and_failures_say_their_step_phase_and_range() {
     golden("phases-report.txt", &text);
     golden(
         "phases-summary.txt",
-        &masked(&stdout(&analyze(&["summary"], &file)), folder.path()),
+        &masked(
+            &stdout(&analyze(&["report", "--all"], &file)),
+            folder.path(),
+        ),
     );
     let (end, _) = json_of(&["ledger", "--at", "end", "--format", "json"], &file);
     assert_eq!(end[0]["step"], Value::Null);
@@ -375,7 +378,7 @@ fn marks_alone_are_no_memory() {
         });
     }
     let file = capture.finish();
-    let (summary, exit) = json_of(&["summary", "--format", "json"], &file);
+    let (summary, exit) = json_of(&["report", "--all", "--format", "json"], &file);
     assert_eq!((&summary["steps"], exit), (&json!(1), 0));
     assert_eq!(summary["calls"], json!([]));
     assert_eq!(summary["devices"][0]["peak"], Value::Null);

@@ -65,7 +65,7 @@ fn holds(command: &str, parts: Parts) {
     let captures = Captures::copied(&CAPTURES);
     let mut faults = Vec::new();
     for name in CAPTURES {
-        let summary = json("summary FILE", &captures, name);
+        let summary = json("report --all FILE", &captures, name);
         let mut sums = Sums::default();
         parts(&json(command, &captures, name), &summary, &mut sums);
         let is_empty = match command {
@@ -103,6 +103,11 @@ views! {
     lines_of_the_driver: "lines --level driver FILE", |rows, all, sums| of_level(rows, all, "driver", "peak", sums);
     lines_of_pinned_memory: "lines --level host FILE", |rows, all, sums| of_level(rows, all, "host", "peak", sums);
     modules: "lines --level tensor --by module FILE", |rows, all, sums| of_level(rows, all, "tensor", "peak", sums);
+    functions: "lines --level tensor --by function FILE", |rows, all, sums| of_level(rows, all, "tensor", "peak", sums);
+    callers: "lines --level tensor --by caller FILE", |rows, all, sums| of_level(rows, all, "tensor", "peak", sums);
+    files: "lines --level tensor --by file --at end FILE", |rows, all, sums| of_level(rows, all, "tensor", "live", sums);
+    libraries: "lines --level driver --by library FILE", |rows, all, sums| of_level(rows, all, "driver", "peak", sums);
+    phases: "lines --level tensor --by phase FILE", |rows, all, sums| of_level(rows, all, "tensor", "peak", sums);
     categories: "lines --level tensor --by category FILE", |rows, all, sums| of_level(rows, all, "tensor", "peak", sums);
     ledger: "ledger FILE", of_ledgers;
     ledger_by_owner: "ledger --by owner FILE", of_ledgers;
@@ -110,10 +115,10 @@ views! {
     tree: "tree --level tensor FILE", of_tree;
     tree_by_module: "tree --level tensor --by module FILE", of_tree;
     leaks: "leaks FILE", |leaks, _, sums| sums.add("all", int(&leaks["bytes"]), sum(&leaks["rows"], "bytes"));
-    temporary: "temporary --within 4 FILE", of_temporary;
-    sizes: "sizes --level tensor FILE", of_sizes;
-    threads: "threads --level tensor FILE", of_threads;
-    fragmentation: "fragmentation FILE", of_pools;
+    temporary: "lines --of temporary --within 4 FILE", of_temporary;
+    sizes: "lines --by size --level tensor FILE", of_sizes;
+    threads: "lines --by thread --level tensor FILE", of_threads;
+    fragmentation: "ledger --pool FILE", of_pools;
     diff: "diff --level tensor --at peak --to end FILE FILE", of_diff;
     changes: "changes --level tensor FILE", of_changes;
     timeline: "timeline FILE", of_timeline;
@@ -126,7 +131,7 @@ views! {
 fn the_ledger_of_a_training_has_the_levels_figures() {
     for name in ["demo", "trained/old", "torch-return"] {
         let captures = Captures::copied(&[name]);
-        let summary = json("summary FILE", &captures, name);
+        let summary = json("report --all FILE", &captures, name);
         let (device, ledger) = (
             &summary["devices"][0],
             &json("ledger FILE", &captures, name)[0],

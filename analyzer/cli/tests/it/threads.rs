@@ -22,7 +22,7 @@ const FIGURES: [&str; 6] = [
 /// The threads of GPU 0 as (name, figures), in order. They add up.
 fn threads(arguments: &[&str], file: &Path) -> Vec<(Value, [u64; 6])> {
     let (value, exit) = json_of(
-        &[&["threads", "--format", "json"], arguments].concat(),
+        &[&["lines", "--by", "thread", "--format", "json"], arguments].concat(),
         file,
     );
     assert_eq!(exit, 0, "{value}");
@@ -93,7 +93,7 @@ fn blocks_belong_to_who_allocated_them_and_frees_to_who_freed() {
     let small = threads(&["--size", "..6MiB"], &file);
     assert_eq!(small, [(json!("python"), [1, 6 * M, 1, 6 * M, 0, 0])]);
 
-    let text = stdout(&analyze(&["threads"], &file));
+    let text = stdout(&analyze(&["lines", "--by", "thread"], &file));
     for line in text.lines() {
         assert!(line.chars().count() <= 80, "{line}");
     }
@@ -131,7 +131,7 @@ fn the_sums_are_the_levels_figures() {
         let folder = folder.path().join(name);
         std::fs::create_dir(&folder).expect("a folder");
         let file = make(&folder).finish();
-        let (summary, _) = json_of(&["summary", "--format", "json"], &file);
+        let (summary, _) = json_of(&["report", "--all", "--format", "json"], &file);
         for level in ["tensor", "driver", "host"] {
             let figures = &summary["devices"][0][level];
             if figures["allocations"] == 0 {
@@ -141,7 +141,9 @@ fn the_sums_are_the_levels_figures() {
                 let rows = threads(&["--level", level, "--at", at], &file);
                 let sum = |at: usize| rows.iter().map(|(_, figures)| figures[at]).sum::<u64>();
                 assert_eq!(figures["allocations"], sum(0), "{name} {level}");
-                let sizes = ["sizes", "--level", level, "--at", at, "--format", "json"];
+                let sizes = [
+                    "lines", "--by", "size", "--level", level, "--at", at, "--format", "json",
+                ];
                 let (sizes, _) = json_of(&sizes, &file);
                 assert_eq!(sizes[0]["allocated_bytes"], sum(1), "{name} {level}");
                 assert_eq!(figures["frees"], sum(2), "{name} {level}");
@@ -155,7 +157,7 @@ fn the_sums_are_the_levels_figures() {
 fn a_capture_without_blocks_of_the_level_says_so() {
     let folder = tempdir().expect("a folder");
     let file = two_threads(folder.path()).finish();
-    let output = analyze(&["threads", "--level", "host"], &file);
+    let output = analyze(&["lines", "--by", "thread", "--level", "host"], &file);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(
         stdout(&output),

@@ -101,7 +101,7 @@ fn at_the_peak_the_bands_are_the_ledgers_rows() {
 fn each_level_has_its_own_peak_and_end() {
     let folder = tempdir().expect("a folder");
     let file = training(folder.path()).finish();
-    let (summary, _) = json_of(&["summary", "--format", "json"], &file);
+    let (summary, _) = json_of(&["report", "--all", "--format", "json"], &file);
     for level in ["tensor", "driver", "host"] {
         let timeline = timeline(&["--level", level], &file);
         let device = &timeline["devices"][0];

@@ -16,29 +16,29 @@ use crate::run::{program, run, stderr, stdout};
 const MEANT: [(&str, &str); 25] = [
     ("line @report.bin", "lines @report.bin"),
     ("Lines @report.bin", "lines @report.bin"),
-    ("summery @report.bin", "summary @report.bin"),
+    ("summery @report.bin", "report --all @report.bin"),
     ("flame @report.bin", "flamegraph @report.bin"),
     ("flamegraf @report.bin", "flamegraph @report.bin"),
     ("leak @report.bin", "leaks @report.bin"),
     ("hint @report.bin", "hints @report.bin"),
-    ("fragment @report.bin", "fragmentation @report.bin"),
+    ("fragment @report.bin", "ledger --pool @report.bin"),
     ("time-line @report.bin", "timeline @report.bin"),
-    ("temp @report.bin", "temporary @report.bin"),
-    ("thread @report.bin", "threads @report.bin"),
+    ("temp @report.bin", "lines --of temporary @report.bin"),
+    ("thread @report.bin", "lines --by thread @report.bin"),
     ("@report.bin lines", "lines @report.bin"),
     ("@report.bin lines --at end", "lines @report.bin --at end"),
     ("@report.bin line", "lines @report.bin"),
     (
         "@report.bin summary --format json",
-        "summary @report.bin --format json",
+        "report --all @report.bin --format json",
     ),
     (
         "lines --json @report.bin",
         "lines --format json @report.bin",
     ),
     (
-        "summary @report.bin --json",
-        "summary @report.bin --format json",
+        "report --all @report.bin --json",
+        "report --all @report.bin --format json",
     ),
     ("line --json @report.bin", "lines --format json @report.bin"),
     (
@@ -62,7 +62,7 @@ const MEANT: [(&str, &str); 25] = [
 const ONE_GPU: &str = "--device 5: the capture has only GPU 0";
 
 /// What is typed, the first line (`*`: any text), and the exit code.
-const REFUSED: [(&str, &str, i32); 29] = [
+const REFUSED: [(&str, &str, i32); 37] = [
     (
         "line",
         "no file or command is named line: did you mean `gpumem-analyze lines report.bin`?",
@@ -76,11 +76,11 @@ const REFUSED: [(&str, &str, i32); 29] = [
     ("lines --device 5 @report.bin", ONE_GPU, 2),
     ("ledger --device 5 @report.bin", ONE_GPU, 2),
     ("leaks --device 5 @report.bin", ONE_GPU, 2),
-    ("sizes --device 5 @report.bin", ONE_GPU, 2),
-    ("threads --device 5 @report.bin", ONE_GPU, 2),
+    ("lines --by size --device 5 @report.bin", ONE_GPU, 2),
+    ("lines --by thread --device 5 @report.bin", ONE_GPU, 2),
     ("tree --device 5 @report.bin", ONE_GPU, 2),
     ("timeline --device 5 --format text @report.bin", ONE_GPU, 2),
-    ("fragmentation --device 5 @report.bin", ONE_GPU, 2),
+    ("ledger --pool --device 5 @report.bin", ONE_GPU, 2),
     ("flamegraph --device 5 @report.bin", ONE_GPU, 2),
     ("export csv --device 5 -o - @report.bin", ONE_GPU, 2),
     (
@@ -101,6 +101,46 @@ const REFUSED: [(&str, &str, i32); 29] = [
     (
         "lines",
         "error: the following required arguments were not provided:",
+        2,
+    ),
+    (
+        "lines --by size --of kept @report.bin",
+        "--by size and --by thread show allocated and live blocks: omit --of, --thread, --phase and --step",
+        2,
+    ),
+    (
+        "lines --by scope --at end @report.bin",
+        "--by scope shows all scopes of the run: of the options that select memory it has --level and --rank",
+        2,
+    ),
+    (
+        "lines --by category --of growing @report.bin",
+        "--by category goes with --of live and --of allocated only, without --thread",
+        2,
+    ),
+    (
+        "lines --of temporary --phase backward @report.bin",
+        "--of temporary by line has no phases: use --by phase, or omit --phase and --step",
+        2,
+    ),
+    (
+        "lines --of allocated --step 2 @report.bin",
+        "--step goes with --of live only",
+        2,
+    ),
+    (
+        "lines --each @report.bin",
+        "--each goes with --by size and --by scope",
+        2,
+    ),
+    (
+        "tree --of kept --thread 1 @report.bin",
+        "--thread goes with --of live and --of allocated only",
+        2,
+    ),
+    (
+        "ledger --pool --at peak=driver @report.bin",
+        "--pool has one peak: use --at peak",
         2,
     ),
     (
@@ -299,7 +339,10 @@ fn a_file_that_is_named_like_a_command_is_a_file() {
     let found = refused(&output.expect("the program starts"));
     assert_eq!(
         found,
-        (vec![suggestion("line summery", "summary line")], Some(2))
+        (
+            vec![suggestion("line summery", "report --all line")],
+            Some(2)
+        )
     );
 }
 
@@ -314,6 +357,40 @@ fn a_report_whose_picture_has_no_place_is_complete() {
     assert!(stdout(&output).contains("Lines that own the peak"));
     assert_eq!((said.lines().count(), code), (1, Some(0)), "{said}");
     assert!(said.contains("flamegraph -o OUT.svg"), "{said}");
+}
+
+/// Commands of earlier releases, and their forms.
+#[test]
+fn old_names_print_the_same() {
+    let folder = files();
+    for (old, new) in [
+        ("fragmentation @report.bin", "ledger --pool @report.bin"),
+        ("recover @report.bin", "check @report.bin"),
+        ("scopes @report.bin", "lines --by scope @report.bin"),
+        (
+            "sizes --exact @report.bin",
+            "lines --by size --each @report.bin",
+        ),
+        ("summary @report.bin", "report --all @report.bin"),
+        (
+            "temporary --within 2 @report.bin",
+            "lines --of temporary --within 2 @report.bin",
+        ),
+        (
+            "threads --at end @report.bin",
+            "lines --by thread --at end @report.bin",
+        ),
+    ] {
+        let [old, new] = [old, new].map(|line| run(words(&in_folder(line, folder.path()))));
+        assert_eq!(stdout(&old), stdout(&new));
+        let said = stderr(&old);
+        let rest = said.split_once('\n').map_or("", |(_, rest)| rest);
+        assert!(
+            said.contains("the old name works until the next release"),
+            "{said}"
+        );
+        assert_eq!((rest, old.status), (&*stderr(&new), new.status));
+    }
 }
 
 #[test]
@@ -340,7 +417,7 @@ fn each_command_has_a_manual_page() {
         .map(|(name, _)| name)
         .filter(|name| !name.is_empty() && *name != "help")
         .collect();
-    assert!(names.len() > 25, "{names:?}");
+    assert!(names.len() > 20, "{names:?}");
     for name in names.into_iter().chain(["fleet-ingest"]) {
         assert!(
             pages.contains(&format!("gpumem-analyze-{name}.1")),

@@ -96,7 +96,7 @@ macro_rules! views {
 
 views! {
     report: "";
-    summary: "summary";
+    summary: "report --all";
     lines: "lines";
     lines_at_the_end: "lines --at end";
     lines_of_the_driver: "lines --level driver";
@@ -107,11 +107,11 @@ views! {
     ledger_by_owner: "ledger --by owner";
     segments: "ledger --segments";
     leaks: "leaks";
-    temporary: "temporary";
-    fragmentation: "fragmentation";
-    sizes: "sizes";
-    threads: "threads";
-    scopes: "scopes";
+    temporary: "lines --of temporary";
+    fragmentation: "ledger --pool";
+    sizes: "lines --by size";
+    threads: "lines --by thread";
+    scopes: "lines --by scope";
     changes: "changes";
     hints: "hints";
     oom: "oom";
@@ -193,7 +193,7 @@ fn without_figures(line: &str) -> Option<&str> {
 #[test]
 fn addresses_and_line_numbers_are_whole_at_80_columns() {
     let captures = Captures::copied(&["demo"]);
-    let (text, _) = on_terminal(80, &["fragmentation"], &captures, "demo");
+    let (text, _) = on_terminal(80, &["ledger", "--pool"], &captures, "demo");
     let text = plain(&text);
     let lines = text.lines().filter_map(|line| line.strip_prefix("  0x"));
     let addresses: Vec<&str> = lines
@@ -248,7 +248,7 @@ fn the_largest_block_is_whole_in_the_breakdown() {
 fn text_is_utf_8_unless_it_must_be_ascii() {
     let captures = Captures::copied(&["demo"]);
     assert!(
-        on_terminal(80, &["sizes"], &captures, "demo")
+        on_terminal(80, &["lines", "--by", "size"], &captures, "demo")
             .0
             .contains('█')
     );
@@ -264,10 +264,10 @@ fn the_option_decides_on_colour() {
         };
         on(screen, words, &captures, "demo").0.contains("\x1b[")
     };
-    assert!(coloured(true, &["summary"]) && !coloured(false, &["summary"]));
-    assert!(coloured(false, &["--color", "always", "summary"]));
-    assert!(coloured(false, &["summary", "--colour=always"]));
-    assert!(!coloured(true, &["--color=never", "summary"]));
+    assert!(coloured(true, &["report", "--all"]) && !coloured(false, &["report", "--all"]));
+    assert!(coloured(false, &["--color", "always", "report", "--all"]));
+    assert!(coloured(false, &["report", "--all", "--colour=always"]));
+    assert!(!coloured(true, &["--color=never", "report", "--all"]));
     assert!(coloured(false, &["--color", "always", "--help"]) && !coloured(false, &["--help"]));
     assert!(coloured(
         false,

@@ -167,7 +167,7 @@ fn of(rows: &Rows) -> Vec<Row> {
                     false => String::new(),
                 },
             };
-            modules.rows.iter().map(text).collect()
+            modules.iter().map(text).collect()
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `lines`: the owners of memory at a point in time.
 
 use gpumem_analyzer::replay::{At, Query};
-use gpumem_analyzer::views::{ByStack, Lines, Modules, Select, at, categories, level_or_default};
+use gpumem_analyzer::views::{ByStack, Lines, Select, at, categories, level_or_default, modules};
 use gpumem_capture::DeviceOrdinal;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -100,9 +100,9 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
             (found.iter().map(row).collect(), together, Vec::new())
         }
         By::Module => {
-            let modules = Modules::of(replay, &held, |_| true);
-            let rows = modules.rows.iter().map(row).collect();
-            (rows, modules.bytes(), modules.mismatches)
+            let modules = modules(replay, &held);
+            let rows = modules.iter().map(row).collect();
+            (rows, held.bytes(), held.mismatches())
         }
     };
     let when = match session.query.moment {

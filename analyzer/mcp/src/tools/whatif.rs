@@ -43,7 +43,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let session = context.sessions.read(&capture, At::End.into())?;
     if session.integrity.ring == RingState::Read {
         return Err(refused!(
-            "{}: a replay would change it, because its process left events in memory: run gpumem-analyze recover on it first",
+            "{}: a replay would change it, because its process left events in memory: run gpumem-analyze check on it first",
             capture.name
         ));
     }

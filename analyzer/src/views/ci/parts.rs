@@ -13,7 +13,9 @@ use crate::names::NO_MODULE;
 use crate::replay::{At, Category};
 use crate::session::Session;
 use crate::views::json::ordinal;
-use crate::views::{ByStack, Diff, DiffRow, Lines, MatchKey, Modules, Select, categories};
+use crate::views::{
+    ByStack, Diff, DiffRow, Lines, MatchKey, ModuleRow, Select, categories, modules,
+};
 
 /// A line, category or module whose bytes at the head's peak differ from those at the base's peak.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -59,7 +61,7 @@ pub fn change(base: u64, head: u64) -> i64 {
 pub struct Parts<'a> {
     session: &'a Session,
     lines: Lines,
-    modules: Modules,
+    modules: Vec<ModuleRow>,
     by_category: BTreeMap<(Option<u8>, Category), u64>,
 }
 
@@ -71,7 +73,7 @@ impl<'a> Parts<'a> {
         Self {
             session,
             lines: Lines::of(&session.replay, &held),
-            modules: Modules::of(&session.replay, &held, |_| true),
+            modules: modules(&session.replay, &held),
             by_category: rows
                 .map(|row| ((row.device, row.category), row.bytes))
                 .collect(),
@@ -154,7 +156,7 @@ pub fn by_category(base: &Parts<'_>, head: &Parts<'_>, device: DeviceOrdinal) ->
 pub fn by_module(base: &Parts<'_>, head: &Parts<'_>, device: DeviceOrdinal) -> Vec<PartChange> {
     let mut figures: BTreeMap<_, [u64; 2]> = BTreeMap::new();
     for (side, parts) in [base, head].into_iter().enumerate() {
-        let rows = parts.modules.rows.iter();
+        let rows = parts.modules.iter();
         for row in rows.filter(|row| row.device == ordinal(device)) {
             figures.entry((&row.module, &row.class)).or_default()[side] += row.bytes;
         }

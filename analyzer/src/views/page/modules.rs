@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::input::{PageLimits, clip};
 use crate::replay::Replay;
-use crate::views::{ByStack, Modules, Node};
+use crate::views::{ByStack, Node, modules};
 
 /// A module with the bytes of its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -36,7 +36,7 @@ fn is_none(more: &u64) -> bool {
 
 /// Modules with at least a minimum of bytes are shown individually. The others of each module are summed.
 pub(super) fn module_tree(replay: &Replay, held: &ByStack, limits: PageLimits) -> PageModule {
-    let rows = Modules::of(replay, held, |_| true).rows;
+    let rows = modules(replay, held);
     let classes = rows.into_iter().filter_map(|row| {
         let name = row.module?;
         // A module without a name is shown by its class.

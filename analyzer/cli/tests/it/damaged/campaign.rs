@@ -29,7 +29,7 @@ const FILES: [&str; 9] = [
 ];
 const VIEWS: [(&str, &[&str]); 5] = [
     ("check", &["check"]),
-    ("summary", &["summary"]),
+    ("summary", &["report", "--all"]),
     ("lines", &["lines"]),
     (
         "driver lines",
@@ -231,7 +231,7 @@ fn the_campaign_finds_each_kind_of_fault() {
     let folder = tempdir().expect("a folder");
     let file = folder.path().join("x.bin");
     std::fs::write(&file, contents("killed")).expect("a file");
-    let whole = answer(&["summary"], &file);
+    let whole = answer(&["report", "--all"], &file);
     let (exact, not_exact) = (r#""exact": true"#, r#""exact": false"#);
     let partial = whole
         .out

@@ -120,7 +120,7 @@ fn imported_steps(entries: &[Entry<'_>]) -> (Vec<String>, serde_json::Value) {
     let folder = tempdir().expect("a folder");
     let (file, said, code) = imported(folder.path(), &pickle(entries, "", false));
     assert_eq!(code, Some(0), "{said}");
-    let (summary, _) = json_of(&["summary", "--format", "json"], &file);
+    let (summary, _) = json_of(&["report", "--all", "--format", "json"], &file);
     (steps(&file), summary)
 }
 
@@ -252,7 +252,7 @@ fn settings_that_were_given_before_the_last_are_in_force() {
         (true, format!("{conf},expandable_segments:True")),
     ] {
         let (file, ..) = imported(folder.path(), &pickle(entries, conf, expandable));
-        let (summary, _) = json_of(&["summary", "--format", "json"], &file);
+        let (summary, _) = json_of(&["report", "--all", "--format", "json"], &file);
         let pytorch = &summary["process"]["pytorch"];
         assert_eq!(pytorch["allocator_settings"], json!(settings));
         let unknown = pytorch["allocator_unknown"].to_string();

@@ -87,7 +87,7 @@ fn the_moment_is_any_event_and_the_reading_the_first_one_after_it() {
         of_kind(&ledger(&["--at", "peak=tensor"], &file), "tensors"),
         40
     );
-    let (summary, _) = json_of(&["summary", "--format", "json"], &file);
+    let (summary, _) = json_of(&["report", "--all", "--format", "json"], &file);
     assert_eq!(summary["devices"][0]["unexplained_bytes"], 7 * M);
 }
 

@@ -27,7 +27,7 @@ fn what_a_capture_lacks_is_no_line() {
         row("-:null", "-", "-", 1),
     ];
     assert_eq!((rows(&value), exit), (expected.to_vec(), 3));
-    let (summary, _) = json_of(&["summary", "--format", "json"], &file);
+    let (summary, _) = json_of(&["report", "--all", "--format", "json"], &file);
     assert_eq!(
         summary["missing"],
         json!(["3 stacks are not in the capture: bytes without a line"])
@@ -101,7 +101,7 @@ fn hostile_chains_and_marks_end() {
     for command in [
         &["flamegraph", "--folded"][..],
         &["tree"],
-        &["summary"],
+        &["report", "--all"],
         &[],
     ] {
         assert_eq!(
@@ -142,7 +142,7 @@ fn a_phase_that_never_ends_is_the_killed_ones_last() {
         .expect("the child starts");
     assert!(!child.status.success());
     let file = folder.path().join("report.bin");
-    let (summary, exit) = json_of(&["summary", "--format", "json"], &file);
+    let (summary, exit) = json_of(&["report", "--all", "--format", "json"], &file);
     assert_eq!((&summary["process"]["ending"], exit), (&json!("killed"), 0));
     assert_eq!(summary["steps"], 2);
     let peak = &summary["devices"][0]["peak"];

@@ -77,7 +77,7 @@ fn changes_of_parts_sum_to_the_change() {
     let captures = Captures::copied(&super::CAPTURES);
     let base = captures.path("demo");
     let mut faults = Vec::new();
-    let peaks = |name: &str| json("summary FILE", &captures, name);
+    let peaks = |name: &str| json("report --all FILE", &captures, name);
     for name in super::CAPTURES.into_iter().skip(1) {
         let command = format!(
             "ci --level tensor --base {} --head FILE --format json",

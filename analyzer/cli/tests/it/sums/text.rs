@@ -63,7 +63,7 @@ texts! {
     ledger: "ledger FILE", ledger_rows;
     ledger_by_owner: "ledger --by owner FILE", ledger_rows;
     ledger_by_line: "ledger --by line --at end FILE", ledger_rows;
-    fragmentation: "fragmentation FILE", |pools| (segments(&pools[0]["segments"]), human(int(&pools[0]["reserved_bytes"])) + " reserved");
+    fragmentation: "ledger --pool FILE", |pools| (segments(&pools[0]["segments"]), human(int(&pools[0]["reserved_bytes"])) + " reserved");
     diff: "diff --level tensor --at peak --to end FILE FILE", changed;
     timeline: "timeline FILE", |all| {
         let peak = &all["devices"][0]["peak"]["bytes"];

@@ -1,4 +1,4 @@
-//! `gpumem-analyze fragmentation`.
+//! `gpumem-analyze ledger --pool`: the map of PyTorch's pool, the sizes of its free blocks, and both over time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,37 +18,24 @@ use super::read::{ledgers, read_with};
 use super::view::{Of, print};
 use crate::args::Format;
 use crate::devices;
-use crate::selection::{moment, size};
 
-/// `fragmentation`.
-#[derive(clap::Args, Debug)]
-pub struct Args {
-    /// The point in time: peak (of each GPU), end, an event's number, a time (`1.5s`, `00:01.500`) or step=N (the end
-    /// of step N)
-    #[arg(long, value_name = "POINT", default_value = "peak", value_parser = moment)]
+/// The part of the command line that it uses.
+#[derive(Clone, Copy, Debug)]
+pub struct Pool<'a> {
+    /// The point in time.
     pub at: At,
-    /// Show the free memory in blocks smaller than this request. Default: the size of the first failed allocation,
-    /// else 20MiB
-    #[arg(long, value_name = "SIZE", value_parser = request)]
+    /// The request whose free memory is shown.
     pub request: Option<u64>,
-    /// Only the GPU with this ordinal
-    #[arg(long, value_name = "N")]
+    /// Only this GPU.
     pub device: Option<u8>,
-    /// Text or JSON
-    #[arg(long, value_enum, default_value_t)]
+    /// Text or JSON.
     pub format: Format,
-    /// The capture
-    pub file: PathBuf,
-    /// More captures to show below it: of other ranks, or replays of this one
-    pub others: Vec<PathBuf>,
+    /// The captures: at least one.
+    pub files: &'a [PathBuf],
 }
 
 /// PyTorch requests at least this much from the driver for a tensor that is too large for its shared segments.
 const DEFAULT_REQUEST: u64 = 20 << 20;
-
-fn request(text: &str) -> Result<u64, String> {
-    size(text).ok_or_else(|| "expected a size: 512MiB, 4k".into())
-}
 
 /// PyTorch's pool on one GPU.
 #[derive(Serialize, JsonSchema)]
@@ -82,11 +69,11 @@ impl View for Pools {
 }
 
 /// Runs it.
-pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    if args.others.is_empty() {
-        let (session, rows) = read_pools(args, &args.file, &mut output.notes)?;
+pub fn run(args: Pool<'_>, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    if let [file] = args.files {
+        let (session, rows) = read_pools(args, file, &mut output.notes)?;
         let of = Of {
-            file: &args.file,
+            file,
             session: &session,
         };
         print(output, of, args.format, &rows, |_, terminal| {
@@ -96,7 +83,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     }
     let (mut all, mut captures) = (Pools::default(), Vec::new());
     let mut exit = Exit::Complete;
-    for (number, file) in [&args.file].into_iter().chain(&args.others).enumerate() {
+    for (number, file) in args.files.iter().enumerate() {
         let (session, mut rows) = read_pools(args, file, &mut output.notes)?;
         if let Exit::Partial = Exit::of(&session) {
             exit = Exit::Partial;
@@ -128,7 +115,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
 }
 
 /// The pools of a capture.
-fn read_pools(args: &Args, file: &Path, notes: &mut Notes<'_>) -> anyhow::Result<(Session, Pools)> {
+fn read_pools(
+    args: Pool<'_>,
+    file: &Path,
+    notes: &mut Notes<'_>,
+) -> anyhow::Result<(Session, Pools)> {
     let query = Query {
         moment: args.at,
         peaks: args.at == At::Peak,
@@ -190,7 +181,7 @@ fn read_pools(args: &Args, file: &Path, notes: &mut Notes<'_>) -> anyhow::Result
     Ok((session, Pools(rows)))
 }
 
-fn text(args: &Args, session: &Session, rows: &[Row], terminal: Terminal) -> String {
+fn text(args: Pool<'_>, session: &Session, rows: &[Row], terminal: Terminal) -> String {
     let mut text = String::new();
     if rows.is_empty() {
         text.push_str("PyTorch reserved no memory.\n");

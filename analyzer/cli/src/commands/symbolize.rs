@@ -1,4 +1,4 @@
-//! `gpumem-analyze symbolize`.
+//! `gpumem-analyze check --symbolize`: embeds the names of native functions in a copy of a capture.
 
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -7,63 +7,65 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, bail};
 use gpumem_analyzer::account::many;
-use gpumem_analyzer::render::{bytes, caveats, count};
-use gpumem_analyzer::replay::At;
+use gpumem_analyzer::render::{bytes, count};
+use gpumem_analyzer::session::Session;
 use gpumem_analyzer::symbols::{Nameless, Spots};
 use gpumem_capture::embedded::{EmbedError, embed};
 use gpumem_capture::{Reader, RingState};
 use gpumem_files::write::{By, NewFile};
 
-use super::exit::{Exit, explained};
-use super::output::Output;
+use super::exit::explained;
 use super::progress::Bar;
-use super::read::{read, symbols};
+use super::read::symbols;
 use crate::args::SymbolArgs;
 
 /// The most modules without names that are listed; the rest is summed.
 const MODULES_LISTED: usize = 12;
 
-/// `symbolize`.
+/// Where names are looked for, and where the copy is written.
 #[derive(clap::Args, Debug)]
-pub struct Args {
-    /// The file to write. If it is the capture itself, the capture is replaced atomically
-    #[arg(short, long, value_name = "OUT.bin")]
-    pub output: PathBuf,
-    /// Search for all names again. An embedded name is kept if no new one is found
-    #[arg(long)]
+pub struct CopyArgs {
+    /// Write a copy with the names of native functions embedded, to read it on machines without the libraries. If it is
+    /// the capture itself, the capture is replaced atomically
+    #[arg(long, value_name = "OUT.bin")]
+    pub symbolize: Option<PathBuf>,
+    /// With --symbolize: search for all names again. An embedded name is kept if no new one is found
+    #[arg(long, requires = "symbolize")]
     pub anew: bool,
     /// Where names are looked for.
     #[command(flatten)]
     pub symbols: SymbolArgs,
-    /// The capture
-    pub file: PathBuf,
 }
 
-/// Runs it.
-pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let session = read(&args.file, At::End)?;
+/// Writes the copy of a capture that was read as `session`, and returns text about it.
+pub fn run(
+    input: &Path,
+    session: &Session,
+    args: &CopyArgs,
+    target: &Path,
+) -> anyhow::Result<String> {
     if session.header.is_running() {
         bail!(
             "{}: its process, {}, is still running and writes to it: symbolize it after the process ends",
-            args.file.display(),
+            input.display(),
             session.header.pid
         );
     }
     if session.integrity.ring == RingState::Read {
         bail!(
             "{}: the events that its process left in memory could not be written to it: copy the capture to a folder that you can write to, and try again",
-            args.file.display()
+            input.display()
         );
     }
     let names = &session.replay.names;
     let spots = Spots::of(names);
-    let (symbols, bar) = symbols(&args.file, &session, &args.symbols);
+    let (symbols, bar) = symbols(input, session, &args.symbols);
     let mut symbols = symbols.anew(args.anew);
     let mut nameless = Vec::new();
-    check_target(&args.output)?;
-    let reader = Reader::open(&args.file).map_err(|error| explained(&args.file, &error.into()))?;
+    check_target(target)?;
+    let reader = Reader::open(input).map_err(|error| explained(input, &error.into()))?;
     let written = (|| -> Result<_, EmbedError> {
-        let file = NewFile::create(&args.output, By::User)?;
+        let file = NewFile::create(target, By::User)?;
         let mut file = BufWriter::with_capacity(1 << 20, file);
         let copied = Arc::new(AtomicU64::new(0));
         let (watched, all) = (Arc::clone(&copied), reader.own_bytes());
@@ -85,11 +87,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     })();
     drop(bar);
     let (written, length) =
-        written.with_context(|| format!("cannot write {}", args.output.display()))?;
-    output.text(&caveats(&session.account, output.terminal))?;
-    let path = args.output.display();
+        written.with_context(|| format!("cannot write {}", target.display()))?;
+    let path = target.display();
     let added = bytes(length.saturating_sub(reader.own_bytes()));
-    output.text(&match spots.count() {
+    let mut text = match spots.count() {
         0 => format!("{path}: the capture has no native stacks, so no names are needed\n"),
         all => format!(
             "{path}: {} of {} in {} have names ({added})\n",
@@ -97,11 +98,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             many(all, "place", "places"),
             many(spots.modules(), "module", "modules"),
         ),
-    })?;
-    for line in lines(nameless) {
-        output.text(&line)?;
-    }
-    Ok(Exit::of(&session))
+    };
+    text.extend(lines(nameless));
+    Ok(text)
 }
 
 /// The file to write; links are followed. Devices, pipes and folders are rejected, because they would be replaced.

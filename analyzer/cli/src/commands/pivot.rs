@@ -1,0 +1,252 @@
+//! The stacks that `lines`, `tree` and `flamegraph` show: of which blocks, and when.
+
+use std::path::Path;
+
+use clap::error::ErrorKind;
+use clap::{Args, ValueEnum};
+use gpumem_analyzer::account::many;
+use gpumem_analyzer::replay::{At, Query};
+use gpumem_analyzer::session::Session;
+use gpumem_analyzer::views::{
+    BlockEvents, ByStack, LEAST_STEPS, ShortLived, Temporary, ThreadStacks, WARM_UP_STEPS, Within,
+    at,
+};
+use gpumem_capture::{Level, ThreadId};
+
+use super::output::Notes;
+use super::read::{read, read_with, survivors};
+use crate::args::ShortLivedArgs;
+use crate::selection::Selection;
+
+/// Which bytes are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OfArg {
+    /// Bytes that are live at the point in time
+    #[default]
+    Live,
+    /// Bytes allocated over the whole run, or up to --at; each allocation counts
+    Allocated,
+    /// Bytes allocated for temporary blocks: see --within
+    Temporary,
+    /// Live bytes of blocks that stayed live over the ends of at least 3 steps or rounds: see leaks
+    Kept,
+    /// Live bytes of lines that grow from step to step, or from round to round of a loop: see leaks
+    #[value(alias = "leaked")]
+    Growing,
+}
+
+/// Which stacks.
+#[derive(Args, Clone, Debug)]
+pub struct Rows {
+    /// Which figures.
+    #[command(flatten)]
+    pub selection: Selection,
+    /// Which bytes are shown
+    #[arg(long, value_enum, default_value_t)]
+    pub of: OfArg,
+    /// Which blocks are temporary.
+    #[command(flatten)]
+    pub short_lived: ShortLivedArgs,
+    /// Only memory allocated by threads with this id or name (with --of live or allocated): see lines --by thread
+    #[arg(long, value_name = "ID|NAME")]
+    pub thread: Option<String>,
+}
+
+/// The stacks of a capture.
+pub struct Pivot {
+    /// The capture.
+    pub session: Session,
+    /// Their figures.
+    pub stacks: ByStack,
+    /// Which blocks, and when, such as `at the peak` or `allocated over the whole run`; without the filters.
+    pub when: String,
+}
+
+impl Rows {
+    /// Fails if options exclude each other.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let is_of_run = matches!(self.of, OfArg::Live | OfArg::Allocated);
+        match self.thread.is_some() && !is_of_run {
+            true => Err(conflict(
+                "--thread goes with --of live and --of allocated only",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Reads the stacks at a point in time. `step`: only what was allocated in this step.
+    pub fn read(
+        &self,
+        file: &Path,
+        moment: At,
+        step: Option<u64>,
+        notes: &mut Notes<'_>,
+    ) -> anyhow::Result<Pivot> {
+        self.check()?;
+        let part = &self.selection.part;
+        let query = Query {
+            moment,
+            step,
+            ..self.selection.query()
+        };
+        if let Some(thread) = &self.thread {
+            return self.of_thread(file, query, thread, notes);
+        }
+        let (session, stacks, when) = match self.of {
+            OfArg::Live | OfArg::Allocated => {
+                let session = read(file, query)?;
+                let (level, select) = (part.level(&session)?, &part.select());
+                let stacks = match self.of {
+                    OfArg::Live => ByStack::at(&session.replay, level, moment, select),
+                    _ => ByStack::allocated(&session.replay, level, select),
+                };
+                (session, stacks, self.when(moment))
+            }
+            OfArg::Temporary => {
+                let (session, stacks) =
+                    self.temporary(file, notes, |of, replay| of.held(replay))?;
+                (session, stacks, self.when(moment))
+            }
+            OfArg::Kept | OfArg::Growing => {
+                let moment = Some(moment).filter(|moment| *moment != At::Peak);
+                let ages = (LEAST_STEPS, WARM_UP_STEPS);
+                let (session, survivors, when) = survivors(file, part, moment, ages)?;
+                match self.of {
+                    OfArg::Kept => {
+                        let when = format!("kept over {LEAST_STEPS} steps or rounds, {when}");
+                        let stacks = survivors.kept(&session.replay);
+                        (session, stacks, when)
+                    }
+                    _ => {
+                        let stacks = survivors.growing(&session.replay);
+                        (session, stacks, format!("of growing lines, {when}"))
+                    }
+                }
+            }
+        };
+        Ok(Pivot {
+            session,
+            stacks,
+            when,
+        })
+    }
+
+    /// Temporary blocks by line, and the first reading of the capture.
+    pub fn temporary_lines(
+        &self,
+        file: &Path,
+        notes: &mut Notes<'_>,
+    ) -> anyhow::Result<(Session, Temporary)> {
+        self.temporary(file, notes, |of, replay| of.lines(replay))
+    }
+
+    /// The capture is read twice, because the level and all names must be known first.
+    fn temporary<T>(
+        &self,
+        file: &Path,
+        notes: &mut Notes<'_>,
+        result: impl FnOnce(&ShortLived<'_>, &gpumem_analyzer::replay::Replay) -> T,
+    ) -> anyhow::Result<(Session, T)> {
+        let part = &self.selection.part;
+        let first = read(file, At::End)?;
+        notes.bounded(&first, "blocks freed");
+        let (level, sizes) = (part.level(&first)?, part.size.unwrap_or_default());
+        let blocks = BlockEvents::new(&first.replay, level, part.select_of_events()?, sizes);
+        let mut short_lived = ShortLived::new(self.short_lived.within(), blocks);
+        let again = read_with(file, At::End, &mut |replay, record, effect| {
+            short_lived.observe(replay, record, effect);
+        })?;
+        let result = result(&short_lived, &again.replay);
+        Ok((first, result))
+    }
+
+    fn of_thread(
+        &self,
+        file: &Path,
+        query: Query,
+        thread: &str,
+        notes: &mut Notes<'_>,
+    ) -> anyhow::Result<Pivot> {
+        let (part, moment) = (&self.selection.part, query.moment);
+        let session = read(file, query)?;
+        let threads = threads_called(file, &session, thread)?;
+        notes.bounded(&session, "allocations");
+        let (level, sizes) = (part.level(&session)?, part.size.unwrap_or_default());
+        let blocks = BlockEvents::new(&session.replay, level, part.select_of_events()?, sizes);
+        let mut stacks = ThreadStacks::new(threads, blocks, moment);
+        read_with(file, moment, &mut |replay, record, effect| {
+            stacks.observe(replay, record, effect);
+        })?;
+        let stacks = match self.of {
+            OfArg::Live => stacks.live(),
+            _ => stacks.allocated(),
+        };
+        let when = format!("{}, of thread {thread}", self.when(moment));
+        Ok(Pivot {
+            session,
+            stacks,
+            when,
+        })
+    }
+
+    /// Which blocks, and when.
+    fn when(&self, moment: At) -> String {
+        match (self.of, moment) {
+            (OfArg::Allocated, At::Peak | At::End) => "allocated over the whole run".into(),
+            (OfArg::Allocated, moment) => format!("allocated, {}", at(moment)),
+            (OfArg::Temporary, _) => match self.short_lived.within() {
+                Within::Events(1) => "freed by the next event".into(),
+                Within::Events(events) => {
+                    format!("freed within {}", many(events, "event", "events"))
+                }
+                Within::Time(time) => format!("freed within {} ms", time.0 as f64 / 1e6),
+            },
+            _ => at(moment),
+        }
+    }
+
+    /// The message that there are no such bytes.
+    pub fn nothing(&self, level: Level) -> String {
+        match self.of {
+            OfArg::Live => format!("no memory was live at the {level} level at this point in time"),
+            OfArg::Allocated => format!("no memory was allocated at the {level} level"),
+            OfArg::Temporary => format!("the {level} level has no temporary blocks"),
+            OfArg::Kept => {
+                format!(
+                    "no block of the {level} level stayed live over {LEAST_STEPS} steps or rounds"
+                )
+            }
+            OfArg::Growing => format!(
+                "no line of the {level} level grows from step to step, or from round to round"
+            ),
+        }
+    }
+}
+
+/// A message as a line of a result.
+pub fn sentence(message: &str) -> String {
+    let mut letters = message.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect::<String>() + ".\n"
+}
+
+/// An error of options that exclude each other.
+pub fn conflict(text: impl Into<String>) -> anyhow::Error {
+    clap::Error::raw(ErrorKind::ArgumentConflict, text.into()).into()
+}
+
+/// The threads with this id or name.
+fn threads_called(file: &Path, session: &Session, called: &str) -> anyhow::Result<Vec<ThreadId>> {
+    let threads = &session.replay.names.threads;
+    let number = called.parse().ok().map(ThreadId);
+    let is = |(id, name): &(&ThreadId, &String)| Some(**id) == number || name.as_str() == called;
+    let found: Vec<ThreadId> = threads.iter().filter(is).map(|(id, _)| *id).collect();
+    if found.is_empty() {
+        let text = format!(
+            "--thread {called}: the capture has no such thread. `gpumem-analyze lines --by thread {}` lists them",
+            file.display()
+        );
+        return Err(clap::Error::raw(ErrorKind::InvalidValue, text).into());
+    }
+    Ok(found)
+}
