@@ -24,7 +24,9 @@ pub(crate) const NOTABLE: u64 = 25;
 /// The least percentage of live bytes that grew, where the same request succeeded before.
 const GREW: u64 = 4;
 /// The least percentage of live bytes that a container has of a round that has ended.
-const LEFT: u64 = 10;
+pub(crate) const LEFT: u64 = 10;
+/// How much more free memory than growth is the cause.
+const MUCH_MORE: u64 = 3;
 /// How many blocks are too few to be what a forward keeps on its way.
 const FEW: u64 = 2;
 
@@ -161,6 +163,8 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
             let most = kept.figure.bytes - u64::from(!kept.is_growth).min(kept.figure.bytes);
             most < longer.bytes || kept.of + 1 < kept.rounds && most == longer.bytes
         })
+        && !unusable(facts)
+            .is_some_and(|of| of.kind == Kind::Fragmentation && of.bytes > longer.bytes)
     {
         return Some(longer);
     }
@@ -169,7 +173,8 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
     // grows until it is too much.
     let grows = kept.is_growth && held::is_in_container(facts, kept);
     let is_less = |of: Verdict| {
-        let grows = grows && of.kind == Kind::Fragmentation;
+        let is_most = of.bytes / MUCH_MORE > kept.figure.bytes;
+        let grows = grows && of.kind == Kind::Fragmentation && !is_most;
         kept.is_window || !grows && kept.figure.bytes < of.bytes
     };
     if unusable(facts).is_some_and(is_less) {
@@ -312,6 +317,7 @@ fn largest(facts: &Facts) -> Option<Verdict> {
         Category::Workspace => Kind::Workspaces,
         Category::Activation => Kind::Activations,
         Category::Parameter => Kind::Model,
+        _ if models::is_of_parameters(facts) => return Some(models::of_walk(facts)),
         _ => return Some(largest_line(facts)),
     };
     let line = facts.parts.iter().find(|part| part.category == category);
@@ -340,3 +346,5 @@ fn largest_line(facts: &Facts) -> Verdict {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod walk_tests;

@@ -78,6 +78,7 @@ impl Text<'_> {
         let largest = largest.into_iter().filter_map(|of| of.into_iter().next());
         let texts: Vec<String> = largest
             .filter(|(_, figure)| notable(figure.bytes, most.figure.bytes, NOTABLE))
+            .filter(|(_, figure)| figure.bytes <= self.verdict.bytes)
             .map(|(place, figure)| format!("{} {place}", bytes(figure.bytes)))
             .collect();
         match texts.is_empty() {
@@ -213,13 +214,21 @@ impl Text<'_> {
                 )
             }
             Kind::OptimizerState if !notable(self.verdict.bytes, facts.live, NOTABLE) => {
-                let parameters = facts
-                    .parts
-                    .iter()
-                    .filter(|of| of.category == Category::Parameter);
+                let of = |category| {
+                    let parts = facts.parts.iter().filter(|of| of.category == category);
+                    parts.map(|of| of.figure.bytes).sum::<u64>()
+                };
+                // Those that are trained have gradients.
+                let gradients = of(Category::Gradient);
+                let (whose, parameters) = match of(Category::Parameter) {
+                    all if gradients > 0 && gradients < all / 10 * 9 => {
+                        ("the parameters with a gradient", gradients)
+                    }
+                    all => ("the parameters", all),
+                };
                 format!(
-                    "the first step of the optimizer makes its state, {size} so far, mostly from {line}: Adam's is twice the parameters, which are {}",
-                    bytes(parameters.map(|of| of.figure.bytes).sum())
+                    "the first step of the optimizer makes its state, {size} so far, mostly from {line}: Adam's is twice {whose}, which are {}",
+                    bytes(parameters)
                 )
             }
             Kind::OptimizerState => {
@@ -248,10 +257,11 @@ impl Text<'_> {
                 self.largest_step()
             ),
             Kind::Model => format!(
-                "parameters and buffers: {size} ({}), mostly from {}{}",
+                "parameters and buffers: {size} ({}), mostly from {}{}{}",
                 self.share(),
                 self.line_and_split(),
-                self.kept_by()
+                self.kept_by(),
+                self.several_models()
             ),
             Kind::Largest => {
                 format!(

@@ -73,6 +73,12 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
     else {
         return verdict;
     };
+    // The rounds are parts of one object, which is being made.
+    if holder.is_of_new_object() && verdict.kind == Kind::KeptTensors {
+        let mut new = holders;
+        new.retain(|at| all.all.get(*at).is_some_and(Holder::is_of_new_object));
+        return held(facts, new);
+    }
     // What a model has is kept with the model.
     let mut models = models_in(facts).into_iter();
     match (models.find(|of| of.contains(&first)), verdict.kind) {
@@ -157,7 +163,7 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
                 holder.is_own && (counts || holder.is_of_calls()) && !holder.is_of_optimizer()
             }
             // A list that a running call builds.
-            HolderKind::Native => holder.is_container(),
+            HolderKind::Native => holder.is_container() && !holder.is_of_checkpoint(),
             HolderKind::Graph => (holder.is_own || holder.has_range()) && of_ended_forward(),
             _ => false,
         }
@@ -328,5 +334,16 @@ pub(super) fn is_in_variable(facts: &Facts, kept: &Kept) -> bool {
 /// Whether what earlier rounds hold is in a list that a running call builds, or are variables of calls that run at the same
 /// time: then these are no rounds.
 pub(super) fn is_being_built(facts: &Facts, kept: &Kept) -> bool {
-    first(facts, kept).is_some_and(|holder| holder.is_being_built() || holder.is_of_calls())
+    first(facts, kept).is_some_and(|holder| {
+        holder.is_being_built() || holder.is_of_calls() || is_operand(facts, holder)
+    })
+}
+
+/// Whether the request is what a call makes from a list of its own: `torch.cat(parts)`.
+pub(super) fn is_operand(facts: &Facts, holder: &Holder) -> bool {
+    let own = facts.request.owner.line();
+    let function = own.map(|line| format!("local of {} (", line.function));
+    let is_of_call = function.is_some_and(|function| holder.place.starts_with(&function));
+    let is_list = holder.is_container() && !holder.text.contains('.');
+    is_of_call && is_list && notable(facts.request.bytes, holder.bytes, 80)
 }

@@ -28,9 +28,20 @@ pub(super) fn lengthened(facts: &Facts) -> Option<Verdict> {
     let kept = facts.longer.iter().filter(|of| !is_of_graph(of));
     let kept = kept.max_by_key(|of| of.figure.bytes)?;
     // Two rises may be chance: the request is more than all that is live, or a call that runs has several tensors.
+    // Its next tensor is a little larger.
     let is_its = kept.owner == facts.request.owner.clone().whole();
-    let is_more = facts.request.bytes > facts.live && !is_its;
-    if kept.rises < WITH && (is_more || kept.figure.blocks > REPLACED && is_of_call(facts, kept)) {
+    let next = kept
+        .figure
+        .bytes
+        .saturating_add(kept.rise.1.saturating_mul(2));
+    let is_more = facts.request.bytes > facts.live && !(is_its && facts.request.bytes <= next);
+    // A variable of a call is new in each call.
+    let is_new = kept.figure.blocks > REPLACED || !is_its;
+    // What is added up has at least as many parts as there were rises.
+    let parts = kept.rises.saturating_add(1);
+    let each = kept.figure.bytes.checked_div(kept.figure.blocks)?;
+    let is_uneven = kept.rise.1 / 3 > kept.rise.0 / 2 || each / parts < kept.rise.0 / 10 * 9;
+    if kept.rises < WITH && (is_more || is_uneven || is_new && is_of_call(facts, kept)) {
         return None;
     }
     let others = together(facts, kept);
@@ -42,9 +53,8 @@ pub(super) fn lengthened(facts: &Facts) -> Option<Verdict> {
         .chain(also)
         .chain([kept.figure])
         .sum();
-    let each = kept.figure.bytes.checked_div(kept.figure.blocks);
     let rose = kept.rise.0.midpoint(kept.rise.1).saturating_mul(kept.rises);
-    let counts = notable(figure.bytes, facts.live, NOTABLE) && notable(rose, each?, NOTABLE);
+    let counts = notable(figure.bytes, facts.live, NOTABLE) && notable(rose, each, NOTABLE);
     counts.then(|| Verdict {
         holders: others.iter().fold(of_program(kept), |mut all, of| {
             let more = of_program(of).into_iter();

@@ -220,6 +220,28 @@ fn has_copy(facts: &Facts, verdict: &Verdict) -> bool {
         && holders().any(|of| of.kind == HolderKind::Object && of.is_element())
 }
 
+/// The least percentage of live bytes of modules' parameters, to be the cause although no forward has used them yet.
+const OF_MODULES: u64 = 60;
+
+/// Whether the walk shows that most of the memory is parameters and buffers of modules.
+pub(super) fn is_of_parameters(facts: &Facts) -> bool {
+    notable(parameters(facts).0.bytes, facts.live, OF_MODULES)
+}
+
+/// That memory.
+pub(super) fn of_walk(facts: &Facts) -> Verdict {
+    let (figure, holders) = parameters(facts);
+    let line = held(facts, holders).line;
+    models(facts, of_line(Kind::Model, figure, line.as_ref()))
+}
+
+fn parameters(facts: &Facts) -> (Figure, Vec<usize>) {
+    let all = facts.all_holders().iter().enumerate();
+    let all = all.filter(|(_, of)| of.kind == HolderKind::Parameters && of.is_own);
+    let figure = all.clone().map(|(_, of)| of.figure()).sum();
+    (figure, all.map(|(at, _)| at).collect())
+}
+
 /// Parameters, if the walk shows several models in one container.
 pub(super) fn models(facts: &Facts, verdict: Verdict) -> Verdict {
     let all = facts.all_holders().iter().enumerate();

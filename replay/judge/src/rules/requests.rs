@@ -2,8 +2,9 @@
 
 use gpumem_replay::{Category, Figure};
 
-use super::{LEFT, NOTABLE, notable, of_line, verdict};
+use super::{LEFT, NOTABLE, held, notable, of_line, verdict};
 use crate::facts::{Facts, sums};
+use crate::holders::{Holder, HolderKind};
 use crate::verdict::{Certainty, Kind, Verdict};
 
 /// The least percentage of live bytes that the first request of a line is, to be a cause.
@@ -22,7 +23,12 @@ pub(super) fn large_request(facts: &Facts) -> Option<Verdict> {
     }
     let lines = sums(facts.parts.iter().map(|part| (&part.owner, part.figure)));
     let line = lines.first().map_or(0, |(_, figure)| figure.bytes);
+    let is_operand = |of: &Holder| {
+        let is_list = of.kind == HolderKind::Object && of.is_own;
+        is_list && notable(of.bytes, facts.live, NOTABLE) && held::is_operand(facts, of)
+    };
     let is_large = match request.largest_before {
+        _ if facts.all_holders().iter().any(is_operand) => true,
         Some(before) if request.allocations_before >= 3 => request.bytes / TIMES >= before,
         // As much as any line has.
         before => {
@@ -56,6 +62,10 @@ pub(super) fn larger(facts: &Facts) -> Option<Verdict> {
 /// Lines that earlier rounds did not have.
 pub(super) fn new(facts: &Facts) -> Option<Verdict> {
     let new = facts.new.as_ref()?;
+    // What a checkpoint computes again is new in each backward.
+    if facts.all_holders().iter().any(Holder::is_of_checkpoint) {
+        return None;
+    }
     let line = new.lines.first().map(|(owner, ..)| owner);
     notable(new.figure.bytes, facts.live, NOTABLE).then(|| of_line(Kind::New, new.figure, line))
 }

@@ -11,11 +11,11 @@ use crate::follow::{Card, StepPeaks};
 use crate::kept::KeptLine;
 use crate::words;
 
-const GIB: u64 = 1 << 30;
+pub(super) const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
 /// A request of 1 GiB on a card of 16 GiB that this process fills with activations.
-fn facts() -> Facts {
+pub(super) fn facts() -> Facts {
     Facts {
         request: Request {
             bytes: GIB,
@@ -72,7 +72,7 @@ fn facts() -> Facts {
 }
 
 /// 5 GiB of free memory that a request of 1 GiB cannot use.
-fn in_small_blocks() -> Option<Cache> {
+pub(super) fn in_small_blocks() -> Option<Cache> {
     Some(Cache {
         usable: Free {
             bytes: 5 * GIB,
@@ -85,11 +85,11 @@ fn in_small_blocks() -> Option<Cache> {
     })
 }
 
-fn figure(bytes: u64, blocks: u64) -> Figure {
+pub(super) fn figure(bytes: u64, blocks: u64) -> Figure {
     Figure { bytes, blocks }
 }
 
-fn kept(bytes: u64) -> Kept {
+pub(super) fn kept(bytes: u64) -> Kept {
     Kept {
         blocks: Vec::new(),
         begins: None,

@@ -42,11 +42,17 @@ impl Text<'_> {
             | Kind::EarlierModels => return self.advice_of_rounds(),
             Kind::Lengthened => {
                 let is_request = self.verdict.line.as_ref() == Some(&self.facts.request.owner.clone().whole());
-                let mut longer = self.facts.longer.iter().filter(|of| Some(&of.owner) == self.verdict.line.as_ref());
-                if longer.all(|of| of.is_computed) && self.holder().is_none() {
+                let line = self.verdict.line.as_ref();
+                let longer = || self.facts.longer.iter().filter(|of| Some(&of.owner) == line);
+                if longer().all(|of| of.is_computed) && self.holder().is_none() {
                     return Some("limit what it is computed from, which grows, or the size of a batch".into());
                 }
-                match (is_request, self.holders().next()) {
+                // The old tensor and a part are the new one.
+                let is_joined = longer().any(|of| {
+                    let next = of.figure.bytes.saturating_add(of.rise.1.saturating_mul(2));
+                    self.facts.request.bytes <= next
+                });
+                match (is_request && is_joined, self.holders().next()) {
                     // What a forward works with.
                     (true, Some(of)) if of.is_in_forward() && of.is_variable() => "limit its length, or the size of a batch".into(),
                     (true, _) => "limit its length, or keep the pieces on the host; torch.cat needs the old and the new tensor at once".into(),
@@ -84,6 +90,9 @@ impl Text<'_> {
                 let name = self.holder_name();
                 format!("keep fewer models of {name} on the card: move the others to the host with .cpu(), or use a smaller data type")
             }
+            Kind::Model if !self.several_models().is_empty() => {
+                "keep models that are not in use on the host, or use a smaller data type (bfloat16, 8 bits), or shard them (FSDP)".into()
+            }
             Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
             Kind::Largest => self.advice_of_largest(),
             Kind::Host => "pin less (pin_memory=False), or raise ulimit -l".into(),
@@ -99,6 +108,12 @@ impl Text<'_> {
         is_variable || self.holders().count() == 1 && self.holders().all(Holder::is_state)
     }
 
+    /// The same, or an attribute.
+    fn is_passed_on(&self) -> bool {
+        let is_attribute = |of: &Holder| !of.text.contains(['[', '→', '(']);
+        self.has_one_state() || self.holder().is_some_and(is_attribute)
+    }
+
     /// Whether a list has it that is shorter than there were rounds, such as the states of layers.
     fn has_states(&self, kept: &Kept) -> bool {
         let is_short = |of: &Holder| of.elements().is_some_and(|of| 2 * of <= kept.of);
@@ -112,6 +127,13 @@ impl Text<'_> {
         self.holder().is_some_and(|of| {
             objects.any(|object| (&object.text, &object.place) == (&of.text, &of.place))
         })
+    }
+
+    /// Another container that has the same graphs.
+    fn also(&self) -> String {
+        let also = self.holder().and_then(|of| of.also.as_ref());
+        let also = also.and_then(|of| Some(format!(" and in {}", of.split_once(", ")?.0)));
+        also.unwrap_or_default()
     }
 
     fn holder_name(&self) -> &str {
@@ -186,18 +208,16 @@ impl Text<'_> {
                 format!("one graph goes through the rounds: .detach() what a round passes to the next one, such as a state, or .item() it, such as a sum{retained}")
             }
             Kind::KeptGraphs if 2 * kept.with_backward <= kept.of && self.holder().is_some() => {
-                let name = self.holder_name();
-                format!("drop the tensors in {name} after the backward that uses them, or let a graph span fewer rounds")
+                let (name, also) = (self.holder_name(), self.also());
+                format!("drop the tensors in {name}{also} after the backward that uses them, or let a graph span fewer rounds")
             }
             // Each backward may use, and retain, the graphs of all rounds.
             Kind::KeptGraphs if is_retained && self.holder().is_some_and(Holder::has_range) => {
-                let name = self.holder_name();
-                format!("store {value} of the tensors in {name} that no backward uses again; drop the others there after the backward that uses them")
+                let (name, also) = (self.holder_name(), self.also());
+                format!("store {value} of the tensors in {name}{also} that no backward uses again; drop the others there after the backward that uses them")
             }
             Kind::KeptGraphs if self.holder().is_some() => {
-                let also = self.holder().and_then(|of| of.also.as_ref());
-                let also = also.and_then(|of| Some(format!(" and in {}", of.split_once(", ")?.0)));
-                let (name, also) = (self.holder_name(), also.unwrap_or_default());
+                let (name, also) = (self.holder_name(), self.also());
                 format!("store {value} of the tensor in {name}{also}, not the tensor with its graph")
             }
             // A model's own line computes it.
@@ -210,8 +230,8 @@ impl Text<'_> {
             Kind::Waiting => {
                 "make the graph span fewer rounds, checkpoint it, or call backward() in each round if its loss does not need the others".into()
             }
-            Kind::NoBackward if self.has_one_state() && self.is_of_several_values() => {
-                "evaluating: use torch.no_grad(); training: one graph goes through the rounds: let it span fewer of them, use a smaller batch, or torch.utils.checkpoint for each round".into()
+            Kind::NoBackward if self.is_passed_on() && self.is_of_several_values() => {
+                "evaluating: use torch.no_grad(); training: one graph goes through the rounds: let it span fewer of them, with .detach() of what a round passes to the next one, use a smaller batch, or torch.utils.checkpoint for each round".into()
             }
             Kind::NoBackward => {
                 let keep = match self.holder().filter(|holder| holder.is_container()) {
@@ -310,7 +330,7 @@ impl Text<'_> {
                 "check the shapes of {a} and {b}: (N, 1) and (N,) broadcast to (N, N), which .squeeze() or .unsqueeze() of one of them prevents"
             ),
             None if self.is_gradient() => {
-                "a smaller batch does not change it: for an embedding pass sparse=True; else use a smaller data type, or train fewer parameters".into()
+                "a smaller batch does not change it: for an embedding pass sparse=True, with SGD (Adam refuses such gradients); else use a smaller data type, or train fewer parameters".into()
             }
             None if self.joined().is_some() => {
                 let (name, blocks) = self.joined().unwrap_or_default();

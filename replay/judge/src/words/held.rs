@@ -4,6 +4,7 @@ use gpumem_replay::attribution::Owner;
 use gpumem_replay::units::bytes;
 
 use super::Text;
+use crate::facts::Large;
 use crate::holders::{Holder, HolderKind, Holders};
 use crate::verdict::Kind;
 
@@ -190,16 +191,18 @@ impl Text<'_> {
                 )
             }
             _ => {
+                let mut names: Vec<String> = self.holders().map(|of| self.name(of)).collect();
+                names.dedup();
+                let is_one_place = self.holders().all(|of| of.place == holder.place);
+                let several = names.len() == 2 && is_one_place;
                 let who = match (self.models(), self.variable()) {
                     (Some((name, place)), _) => format!("{name}, {place}"),
                     (None, Some((name, place))) => format!("{name}[…], {place}"),
+                    (None, None) if several => format!("{}, {}", names.join(" and "), holder.place),
                     (None, None) => self.named(holder),
                 };
                 let (of, from) = (self.of_models(), self.allocated_by());
-                let keep = match self
-                    .models()
-                    .is_some_and(|(name, _)| name.contains(" and "))
-                {
+                let keep = match who.contains(" and ") {
                     true => "keep",
                     false => "keeps",
                 };
@@ -227,10 +230,26 @@ impl Text<'_> {
 
     /// The line that allocated most of it.
     fn allocated_by(&self) -> String {
-        let line = self.verdict.line.as_ref();
-        line.map_or_else(String::new, |line| {
-            format!(", from {}", self.at(Some(line)))
-        })
+        let Some(line) = self.verdict.line.as_ref() else {
+            return String::new();
+        };
+        let blocks = self.facts.holders.as_ref().map(|of| &of.blocks);
+        let is_held = |of: &&Large| {
+            let at = blocks.and_then(|blocks| blocks.get(&of.address));
+            at.is_some_and(|at| self.verdict.holders.contains(at))
+        };
+        let (mut all, mut mine) = (0, 0);
+        for of in self.facts.largest.iter().filter(is_held) {
+            all += of.bytes;
+            let part = self.facts.parts.get(of.part);
+            let is_line = part.is_some_and(|part| part.owner == *line);
+            mine += if is_line { of.bytes } else { 0 };
+        }
+        let mostly = match mine < all / 10 * 9 {
+            true => "mostly ",
+            false => "",
+        };
+        format!(", {mostly}from {}", self.at(Some(line)))
     }
 
     /// That tensors are views, and what it would free if they were not.

@@ -7,7 +7,7 @@ use gpumem_replay::units::bytes;
 use super::Text;
 use crate::facts::Large;
 use crate::holders::{Holder, HolderKind};
-use crate::rules::{NOTABLE, notable};
+use crate::rules::{LEFT, NOTABLE, notable};
 use crate::verdict::Kind;
 
 impl Text<'_> {
@@ -38,7 +38,10 @@ impl Text<'_> {
     }
 
     pub(super) fn advice_of_activations(&self) -> &'static str {
-        if is_in_checkpoint(self.names, self.facts.request.stacks.py) {
+        let mut all = self.facts.all_holders().iter();
+        if is_in_checkpoint(self.names, self.facts.request.stacks.py)
+            || all.any(Holder::is_of_checkpoint)
+        {
             "use a smaller batch, if they grow with it, or checkpoint smaller parts of the model: of each, all tensors are live while it runs"
         } else if self.facts.request.is_without_backward {
             "evaluating, or a model that is not trained: use torch.no_grad(); training: use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast"
@@ -122,6 +125,21 @@ impl Text<'_> {
         let all = || self.facts.largest.iter();
         let newest = all().filter(is_mine).map(|of| of.seq).max();
         newest.is_some() && newest < all().filter(is_parameter).map(|of| of.seq).max()
+    }
+
+    /// The largest models, if the program has several that are not in one container, with their sizes.
+    pub(super) fn several_models(&self) -> String {
+        const MOST: usize = 4;
+        let all = self.facts.all_holders().iter();
+        let is_model = |of: &&Holder| of.is_own && of.kind == HolderKind::Parameters;
+        let is_large = |of: &&Holder| notable(of.bytes, self.verdict.bytes, LEFT);
+        let models: Vec<&Holder> = all.filter(is_model).filter(is_large).collect();
+        if models.len() < 2 || self.holder().is_some() {
+            return String::new();
+        }
+        let names = models.iter().take(MOST);
+        let names = names.map(|of| format!("{} ({})", of.text, bytes(of.bytes)));
+        format!("; of {}", names.collect::<Vec<_>>().join(", "))
     }
 
     /// Whether the program has models of several sizes, such as a teacher and its student. One of the same size may be a copy.
