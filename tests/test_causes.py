@@ -39,7 +39,7 @@ NEVER = {
     "detached": ["graph", "no_grad"],
     "eval_cat": ["expandable_segments"],
     "ipc": ["delete the tensors"],
-    "microbatch_sum": ["ledger", "--pool"],
+    "microbatch_sum": ["fragmentation"],
     "nograd_lists": ["no_grad", "graph"],
     "side_stream": ["expandable_segments"],
     "view_cache": ["graph"],

@@ -136,7 +136,7 @@ def test_a_run_that_did_not_fail_has_no_such_moment():
 
 def free_in_pieces(cause):
     """A cause without its figure of fragmented free memory, and that figure in MiB."""
-    found = re.search(r"; ([\d.]+) MiB more are free, but not as one block", cause)
+    found = re.search(r"; ([\d.]+) MiB is free, but in smaller blocks", cause)
     return (cause.replace(found[0], ""), float(found[1])) if found else (cause, 0)
 
 

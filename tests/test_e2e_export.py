@@ -186,7 +186,7 @@ def test_firefox(environment, exported, events):
     assert (len(weights), sum(weights)) == (number, size)
     # Each block with the time and the thread of the event that made it.
     made = {(e["ptr"], e["bytes"]): e for e in events(run.report) if e["kind"] == ALLOC and e["level"] == TENSOR}
-    table = profile["lines", "--by", "thread"][0]["nativeAllocations"]
+    table = profile["threads"][0]["nativeAllocations"]
     for address, weight, time, thread in zip(
         table["memoryAddress"], table["weight"], table["time"], table["threadId"]
     ):

@@ -166,8 +166,8 @@ def test_whatever_has_bytes_by_stack_sums_to_the_exact_figure(runs, analyze, ana
     leaks = analyze_json("leaks", "--at", "end", report)
     assert leaks["bytes"] == sum(row["bytes"] for row in leaks["rows"]) == live
     temporary, exact = (analyze_json("lines", "--of", "temporary", runs[name][0]) for name in ("both", "all"))
-    found = {row["function"]: row for row in temporary["rows"]}["lines", "--of", "temporary"]
-    truth = {row["function"]: row for row in exact["rows"]}["lines", "--of", "temporary"]
+    found = {row["function"]: row for row in temporary["rows"]}["temporary"]
+    truth = {row["function"]: row for row in exact["rows"]}["temporary"]
     # 512 blocks of a quarter of the mean: their standard error is 9 %.
     assert abs(found["bytes"] - truth["bytes"]) <= ERRORS * 0.09 * truth["bytes"]
 

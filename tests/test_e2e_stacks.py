@@ -75,10 +75,10 @@ def test_each_threads_events_are_all_there_in_its_order(many_threads, dump, anal
     for event in events_of(dump, report):
         if event["kind"] == ALLOC:
             allocated[event["thread"]].append((event["device"], event["bytes"]))
-    assert len(said["lines", "--by", "thread"]) == THREADS
-    for thread in said["lines", "--by", "thread"]:
+    assert len(said["threads"]) == THREADS
+    for thread in said["threads"]:
         found = allocated.pop(thread["id"])
-        assert found == [(thread["device"], size) for size in thread["lines", "--by", "size"]], thread["id"]
+        assert found == [(thread["device"], size) for size in thread["sizes"]], thread["id"]
     assert not allocated, "tensors of no thread"
 
 

@@ -249,8 +249,8 @@ def test_lanes_are_what_the_program_said(laned, analyze_json):
     assert [span[0] for span in spans["ranges"]] == begun
     assert sorted(span[1] for span in spans["ranges"]) == ended
     scopes = analyze_json("lines", "--by", "scope", report)
-    told = sorted((of["begin_ns"], of["end_ns"], of["name"]) for of in scopes["lines", "--by", "scope"])
-    assert sorted(spans["lines", "--by", "scope"]) == told and len(told) == 8
+    told = sorted((of["begin_ns"], of["end_ns"], of["name"]) for of in scopes["scopes"])
+    assert sorted(spans["scopes"]) == told and len(told) == 8
     marks = [(of["ns"], of["ns"], of["name"]) for of in scopes["marks"]]
     assert spans["marks"] == marks and len(marks) == 4
 

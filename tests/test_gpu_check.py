@@ -103,7 +103,7 @@ def test_pytorch_on_the_simulator(simulate, python_env, tmp_path):
     assert [line.split(":")[0] for line in skipped] == ["CuPy", "C++, static cudart"]
     rows = json.loads((tmp_path / "out" / "rows.json").read_text())
     native = rows["PyTorch, native"]
-    figures, device = native["figures"], native["report", "--all"]["devices"][0]
+    figures, device = native["figures"], native["summary"]["devices"][0]
     assert figures["nvml"]["card_used"] == figures["cuMemGetInfo"] > figures["torch"]["reserved"]
     assert device["tensor"]["peak_bytes"] == figures["torch"]["max_allocated"] > 1 << 20
     assert device["driver"]["live_bytes"] == figures["counters"]["driver"]["live"]

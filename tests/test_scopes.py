@@ -136,7 +136,7 @@ def test_the_analyzer_tells_the_same(seed, threads, devices, program, simulate, 
     assert done.returncode == 3, harness.described(done)
     replay, found = Replay(read(dump, report)), harness.unwrapped(done.stdout)
     ended, going_on = {}, {}
-    for row in found["lines", "--by", "scope"]:
+    for row in found["scopes"]:
         figures = {
             (of["device"], of["level"]): [
                 of[key] for key in ("start_bytes", "live_bytes", "peak_bytes", "allocations", "frees")
@@ -158,9 +158,9 @@ def test_the_analyzer_tells_the_same(seed, threads, devices, program, simulate, 
     for number, figures in going_on.items():
         compare(figures, replay.says(number))
     for of in found["names"]:
-        rows = [row for row in found["lines", "--by", "scope"] if row["name"] == of["name"]]
+        rows = [row for row in found["scopes"] if row["name"] == of["name"]]
         own = [f for row in rows for f in row["figures"] if (f["device"], f["level"]) == (of["device"], of["level"])]
-        assert of["lines", "--by", "scope"] == len(own)
+        assert of["scopes"] == len(own)
         assert of["change_bytes"] == sum(f["live_bytes"] - f["start_bytes"] for f in own)
         assert of["most_above_bytes"] == max(f["peak_bytes"] - f["start_bytes"] for f in own)
     assert [mark["name"] for mark in found["marks"]] == ["joined"]

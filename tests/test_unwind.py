@@ -69,7 +69,7 @@ def test_a_training_with_pytorch_215(train):
 def test_threads_with_pytorch_215(train):
     found = train("torch215", "unwind_torch.py")
     assert found["compared"] > 20_000 and found["distinct"] > 10_000
-    assert found["by_entry"]["posix_memalign"] > 200 and found["lines", "--by", "thread"] >= 10
+    assert found["by_entry"]["posix_memalign"] > 200 and found["threads"] >= 10
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_a_training_with_pytorch_112(train):
 def test_threads_with_pytorch_112(train):
     found = train("torch112", "unwind_torch.py")
     assert found["compared"] > 12_000 and found["distinct"] > 8_000
-    assert found["lines", "--by", "thread"] >= 10
+    assert found["threads"] >= 10
 
 
 def test_numba_cuda(compared, python_env):
@@ -108,7 +108,7 @@ def test_an_interpreter(version, compared, python_env):
     # An interpreter that was built in the cache runs through a separate loader.
     program = harness.run([python, "-c", "import os; print(os.readlink('/proc/self/exe'))"]).stdout.strip()
     found = compared(program, [python, harness.WORKLOADS / "unwind_python.py"])
-    assert found["compared"] > 25_000 and found["distinct"] > 400 and found["lines", "--by", "thread"] >= 12
+    assert found["compared"] > 25_000 and found["distinct"] > 400 and found["threads"] >= 12
     assert sum(found["by_system"].values()) == 0, found
 
 
@@ -124,7 +124,7 @@ def test_an_interpreter_that_makes_code_for_perf(compared, python_env):
 def test_greenlets(compared, python_env):
     python = python_env("greenlet")
     found = compared(python, [python, harness.WORKLOADS / "unwind_greenlets.py"])
-    assert found["compared"] > 3_000 and found["lines", "--by", "thread"] >= 4
+    assert found["compared"] > 3_000 and found["threads"] >= 4
     # Beyond a greenlet's first frame lies what another one left: a word of it may lead off the stack.
     assert sum(found["by_system"].values()) <= found["compared"] // 10, found
 
@@ -137,7 +137,7 @@ def test_every_kind_of_native_frame(level, compared, build_c):
     found = compared(program, [program, "all"], every=8)
     assert found["compared"] > 35_000 and found["distinct"] > 1_200
     assert found["deepest"] == 512 and found["truncated"] > 200
-    assert found["lines", "--by", "thread"] > 128  # some are met again after they gave their unwinder back
+    assert found["threads"] > 128  # some are met again after they gave their unwinder back
     left = found["by_system"]
     assert left["other_stack"] == left["no_module"] == 0 and left["signal"] > 500
     assert 500 < left["rule"] < 5_000 and len(found["culprits"]) == 1, found  # one function's frames

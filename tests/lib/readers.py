@@ -147,7 +147,7 @@ def firefox(path):
     columns are as long as their table, and indices lead into the table that they are of."""
     profile = json.loads(path.read_text())
     assert profile["meta"]["preprocessedProfileVersion"] == 55
-    (thread,) = profile["lines", "--by", "thread"]
+    (thread,) = profile["threads"]
     texts = thread["stringArray"]
     tables = ("samples", "nativeAllocations", "markers", "stackTable", "frameTable", "funcTable",
               "resourceTable", "nativeSymbols")

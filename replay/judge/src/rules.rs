@@ -163,8 +163,7 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
             let most = kept.figure.bytes - u64::from(!kept.is_growth).min(kept.figure.bytes);
             most < longer.bytes || kept.of + 1 < kept.rounds && most == longer.bytes
         })
-        && !unusable(facts)
-            .is_some_and(|of| of.kind == Kind::Fragmentation && of.bytes > longer.bytes)
+        && !(longer::is_of_call(facts, &longer) && is_more_fragmented(facts, longer.bytes))
     {
         return Some(longer);
     }
@@ -189,6 +188,12 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
         ..of_line(kind, kept.figure, line)
     };
     Some(held::of_rounds(facts, kept, verdict))
+}
+
+/// Whether more memory than this is free in blocks that are too small.
+fn is_more_fragmented(facts: &Facts, bytes: u64) -> bool {
+    let is_more = |of: Verdict| of.kind == Kind::Fragmentation && of.bytes > bytes;
+    !facts.request.is_workspace && unusable(facts).is_some_and(is_more)
 }
 
 /// What the request lacks.

@@ -250,7 +250,7 @@ large = torch.empty({size * (many // 3)} * MIB, dtype=torch.uint8, device="cuda"
 """
     order = [("kept = halves[::2]", f"kept = halves[: {many // 2}]")]
     return Program(
-        HEAD + body, frozenset(["ledger", "--pool"]), frozenset(["large_request"]), (), {"order": order}, frozenset(["clone", "no_grad"]), 0, 0.3,
+        HEAD + body, frozenset(["fragmentation"]), frozenset(["large_request"]), (), {"order": order}, frozenset(["clone", "no_grad"]), 0, 0.3,
     )  # fmt: skip
 
 

@@ -41,7 +41,7 @@ pub(super) fn lengthened(facts: &Facts) -> Option<Verdict> {
     let parts = kept.rises.saturating_add(1);
     let each = kept.figure.bytes.checked_div(kept.figure.blocks)?;
     let is_uneven = kept.rise.1 / 3 > kept.rise.0 / 2 || each / parts < kept.rise.0 / 10 * 9;
-    if kept.rises < WITH && (is_more || is_uneven || is_new && is_of_call(facts, kept)) {
+    if kept.rises < WITH && (is_more || is_uneven || is_new && is_of_request(facts, kept)) {
         return None;
     }
     let others = together(facts, kept);
@@ -66,8 +66,15 @@ pub(super) fn lengthened(facts: &Facts) -> Option<Verdict> {
     })
 }
 
+/// Whether only variables of calls have what becomes larger each time, or no object of the program.
+pub(super) fn is_of_call(facts: &Facts, longer: &Verdict) -> bool {
+    let all = facts.all_holders();
+    let mut holders = longer.holders.iter().filter_map(|at| all.get(*at));
+    holders.all(|of| of.is_variable() && of.place.starts_with("local of "))
+}
+
 /// Whether variables of the function that made the request have a line's tensors.
-fn is_of_call(facts: &Facts, of: &Longer) -> bool {
+fn is_of_request(facts: &Facts, of: &Longer) -> bool {
     let requested = facts.request.owner.line().map(|line| &line.function);
     let holders = facts.holders.as_ref();
     let holder = holders.and_then(|all| all.all.get(*all.of(&of.blocks).first()?));

@@ -56,7 +56,7 @@ impl Text<'_> {
                     && usable >= self.facts.needed()
                     && largest < self.facts.request.bytes =>
             {
-                format!("; {} more are free, but not as one block", bytes(usable))
+                format!("; {} is free, but in smaller blocks", bytes(usable))
             }
             _ => String::new(),
         }
