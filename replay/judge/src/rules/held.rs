@@ -339,7 +339,7 @@ pub(super) fn is_being_built(facts: &Facts, kept: &Kept) -> bool {
     })
 }
 
-/// Whether the request is what a call makes from a list of its own: `torch.cat(parts)`.
+/// Whether the request is what a call makes from its own list: `torch.cat(parts)`.
 pub(super) fn is_operand(facts: &Facts, holder: &Holder) -> bool {
     let own = facts.request.owner.line();
     let function = own.map(|line| format!("local of {} (", line.function));
