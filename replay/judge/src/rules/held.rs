@@ -27,6 +27,8 @@ pub(super) fn leftover(facts: &Facts) -> Option<Verdict> {
         let (figure, holder) = holders.of_kind(of)?;
         // Without it, the request would have fitted.
         let would_do = figure.bytes >= missing && notable(figure.bytes, facts.live, 10);
+        // Of calls that run at the same time, one may have failed a moment ago.
+        let would_do = would_do && by_calls(facts).is_none();
         (would_do || notable(figure.bytes, facts.live, NOTABLE)).then(|| Verdict {
             line: line_of(facts, |at| {
                 holders.all.get(at).is_some_and(|it| it.kind == of)

@@ -268,6 +268,10 @@ impl Text<'_> {
 
     /// Whether the line of the verdict, or its function, makes the request, too: the request is for one more.
     fn is_being_made(&self) -> bool {
+        let is_kept = |of: &Holder| of.place.starts_with("global ") && of.is_in_attribute();
+        if self.holder().is_some_and(is_kept) {
+            return false;
+        }
         let request = self.facts.request.owner.clone().whole();
         let function = |of: &Owner| {
             of.line()
