@@ -351,5 +351,3 @@ fn largest_line(facts: &Facts) -> Verdict {
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod walk_tests;

@@ -11,11 +11,11 @@ use crate::follow::{Card, StepPeaks};
 use crate::kept::KeptLine;
 use crate::words;
 
-pub(super) const GIB: u64 = 1 << 30;
+const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
 /// A request of 1 GiB on a card of 16 GiB that this process fills with activations.
-pub(super) fn facts() -> Facts {
+fn facts() -> Facts {
     Facts {
         request: Request {
             bytes: GIB,
@@ -72,7 +72,7 @@ pub(super) fn facts() -> Facts {
 }
 
 /// 5 GiB of free memory that a request of 1 GiB cannot use.
-pub(super) fn in_small_blocks() -> Option<Cache> {
+fn in_small_blocks() -> Option<Cache> {
     Some(Cache {
         usable: Free {
             bytes: 5 * GIB,
@@ -85,11 +85,11 @@ pub(super) fn in_small_blocks() -> Option<Cache> {
     })
 }
 
-pub(super) fn figure(bytes: u64, blocks: u64) -> Figure {
+fn figure(bytes: u64, blocks: u64) -> Figure {
     Figure { bytes, blocks }
 }
 
-pub(super) fn kept(bytes: u64) -> Kept {
+fn kept(bytes: u64) -> Kept {
     Kept {
         blocks: Vec::new(),
         begins: None,
@@ -355,6 +355,7 @@ mod held;
 mod keepers;
 mod needs;
 mod requests;
+mod walks;
 
 #[test]
 fn the_line_with_most_memory_is_named_with_its_largest_caller() {

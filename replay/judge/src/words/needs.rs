@@ -144,6 +144,10 @@ impl Text<'_> {
 
     /// Whether the program has models of several sizes, such as a teacher and its student. One of the same size may be a copy.
     fn has_other_models(&self) -> bool {
+        // After a step, a forward that had no backward is known.
+        if self.facts.steps > 0 {
+            return false;
+        }
         let all = self.facts.all_holders().iter();
         let is_model = |of: &&Holder| of.is_own && of.kind == HolderKind::Parameters;
         let mut sizes: Vec<u64> = all.filter(is_model).map(|of| of.bytes).collect();

@@ -165,6 +165,11 @@ fn a_forward_without_a_backward_may_be_an_evaluation() {
     let mut of = with(vec![model("net", GIB), model("best", GIB)], Vec::new());
     assert!(texts(&of).1.starts_with("use a smaller batch"));
     of.holders.as_mut().unwrap().all[1] = model("teacher", 2 * GIB);
+    assert!(
+        texts(&of).1.starts_with("use a smaller batch"),
+        "after a step"
+    );
+    of.steps = 0;
     let advice = texts(&of).1;
     assert!(
         advice.starts_with("use torch.no_grad() for the forward of a model that is not trained"),

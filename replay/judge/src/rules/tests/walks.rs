@@ -5,10 +5,10 @@ use gpumem_replay::attribution::{Line, Owner};
 use gpumem_replay::names::Names;
 use gpumem_replay::{Category, Figure};
 
-use super::judge;
-use super::tests::{GIB, facts, figure, in_small_blocks, kept};
+use super::{GIB, facts, figure, in_small_blocks, kept};
 use crate::facts::{Facts, Large, Longer, Part, Running};
 use crate::holders::Holders;
+use crate::rules::judge;
 use crate::verdict::{Certainty, Kind};
 use crate::words;
 
