@@ -54,7 +54,7 @@ impl DefKind {
     pub const BACKWARD: Self = Self(140);
     /// u32 id, str text: the name of a range.
     pub const RANGE: Self = Self(141);
-    /// The functions at an address of a module, embedded by `gpumem-analyze symbolize`: u32 module id, u64 link
+    /// The functions at an address of a module, embedded by `gpumem-analyze check --symbolize`: u32 module id, u64 link
     /// address, u32 count, then for each function, the innermost inlined one first, str name (demangled), str file
     /// (empty: unknown), u32 line (0: unknown).
     pub const SYMBOL: Self = Self(142);

@@ -162,10 +162,10 @@ pub struct SymbolArgs {
 /// How soon a temporary block is freed.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ShortLivedArgs {
-    /// Count blocks as temporary that are freed within this many allocations and frees of their level and GPU. 1:
-    /// freed by the next event
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    pub within: u64,
+    /// Count blocks as temporary that are freed within this many allocations and frees of their level and GPU. 1, the
+    /// default: freed by the next event
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub within: Option<u64>,
     /// Count blocks as temporary that are freed within this many milliseconds
     #[arg(long, value_name = "MS", value_parser = millis, conflicts_with = "within")]
     pub within_ms: Option<Nanos>,
@@ -176,7 +176,7 @@ impl ShortLivedArgs {
     pub fn within(self) -> Within {
         match self.within_ms {
             Some(time) => Within::Time(time),
-            None => Within::Events(self.within),
+            None => Within::Events(self.within.unwrap_or(1)),
         }
     }
 }

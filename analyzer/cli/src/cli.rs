@@ -86,7 +86,7 @@ pub enum Command {
         gpumem-analyze lines --of temporary --within 10 report.bin\n  \
         gpumem-analyze lines --by size --at end report.bin\n  \
         gpumem-analyze lines --at 21334 --format json report.bin\n\n\
-        The rows of all phases sum to the level's figure at that point in time, or to the step's.")]
+        With --of live, the rows of all phases sum to the level's figure at that point in time, or to the step's.")]
     Lines(cmd_lines::Args),
     /// Breakdown of each GPU's memory at a point in time; the parts sum to NVML's figure
     #[command(after_help = "Examples:\n  gpumem-analyze ledger report.bin\n  \

@@ -29,33 +29,35 @@ const RENAMED: [Renamed; 8] = [
 ];
 
 /// Options before a command that have a value.
-const WITH_VALUE: [&str; 5] = [
+const WITH_VALUE: [&str; 9] = [
     "--color",
     "--colour",
     "--max-memory",
     "--source-root",
     "--code",
+    "--symbols",
+    "--debug-dir",
+    "--sysroot",
+    "--format",
 ];
 
 /// A command line with a renamed command, in its new form, and a message that names the form.
 pub fn renamed(arguments: &[OsString]) -> Option<(Vec<OsString>, String)> {
     let at = command_at(arguments)?;
-    let (name, form, options) = RENAMED.iter().find(|of| arguments[at] == of.0)?;
+    let is_about = arguments[at] == "help" || arguments[at] == "man";
+    let at = if is_about { at + 1 } else { at };
+    let word = arguments.get(at)?;
+    let (name, form, options) = RENAMED.iter().find(|of| *word == of.0)?;
     let mut line = arguments[..at].to_vec();
-    line.extend(form.iter().map(OsString::from));
+    // Help is about a command.
+    let shown = if is_about { 1 } else { form.len() };
+    line.extend(form.iter().take(shown).map(OsString::from));
     for argument in &arguments[at + 1..] {
         line.push(option_of(argument, options));
     }
     let mut words = form.join(" ");
     if *name == "symbolize" {
         words.push_str(" --symbolize OUT.bin");
-        // Without an output, it is a wrong command line as before.
-        if !line
-            .iter()
-            .any(|word| word.to_string_lossy().starts_with("--symbolize"))
-        {
-            line.push("--symbolize".into());
-        }
     }
     let message = format!("`{name}` is now `{words}`: the old name works until the next release");
     Some((line, message))
@@ -71,7 +73,9 @@ fn command_at(arguments: &[OsString]) -> Option<usize> {
     let mut words = arguments.iter().enumerate().skip(1);
     while let Some((at, word)) = words.next() {
         let word = word.to_str()?;
-        if WITH_VALUE.contains(&word) {
+        if word == "--" {
+            return None;
+        } else if WITH_VALUE.contains(&word) {
             words.next();
         } else if !word.starts_with('-') {
             return Some(at);
@@ -88,7 +92,13 @@ fn option_of(argument: &OsString, options: &[(&str, &str)]) -> OsString {
         if text == *old {
             return (*new).into();
         }
-        if let Some(value) = text.strip_prefix(&format!("{old}=")) {
+        let value = text.strip_prefix(old);
+        let is_short = !old.starts_with("--");
+        let value = value.and_then(|value| match value.strip_prefix('=') {
+            None if is_short => Some(value),
+            value => value,
+        });
+        if let Some(value) = value {
             return format!("{new}={value}").into();
         }
     }
@@ -122,12 +132,20 @@ mod tests {
                 "a symbolize --output=o.bin r.bin",
                 "a check --symbolize=o.bin r.bin",
             ),
-            ("a symbolize r.bin", "a check r.bin --symbolize"),
+            ("a symbolize r.bin", "a check r.bin"),
+            (
+                "a symbolize -oo.bin r.bin",
+                "a check --symbolize=o.bin r.bin",
+            ),
+            ("a help sizes", "a help lines"),
+            ("a man recover", "a man check"),
         ] {
             assert_eq!(of(old).as_deref(), Some(new));
         }
         assert_eq!(of("a lines sizes"), None);
         assert_eq!(of("a --code sizes"), None);
+        assert_eq!(of("a --symbols sizes r.bin"), None);
+        assert_eq!(of("a -- sizes"), None);
         assert_eq!(of("a"), None);
     }
 }

@@ -43,6 +43,15 @@ impl Phase {
         Self::ZeroGrad,
     ];
 
+    /// Its name in JSON.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::AfterTraining => "after_training",
+            Self::SetUp => "set_up",
+            _ => self.word(),
+        }
+    }
+
     /// The label in text. JSON has the variant's name in snake case, such as `after_training`.
     pub fn word(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
 //! Tables with a row for each group of memory: modules, categories, functions, callers, files, libraries, phases.
 
 use super::{Align, Style, Table, Terminal, bytes, count, percent};
-use crate::account::place;
+use crate::account::{Phase, place};
 use crate::names::NO_MODULE;
 use crate::views::{CategoryRow, GroupBy, GroupRow, ModuleRow};
 use gpumem_capture::DeviceOrdinal;
@@ -75,7 +75,10 @@ pub fn groups_table(rows: &[GroupRow], by: GroupBy, title: &str, terminal: Termi
             _ => row.function.as_deref(),
         };
         all.push(Row {
-            name: row.name.as_deref().unwrap_or(none),
+            name: match row.name.as_deref().unwrap_or(none) {
+                name if by == GroupBy::Phase => phase(name),
+                name => name,
+            },
             note: "",
             more: more.unwrap_or_default(),
             bytes: row.bytes,
@@ -85,6 +88,13 @@ pub fn groups_table(rows: &[GroupRow], by: GroupBy, title: &str, terminal: Termi
         });
     }
     table(all, title, terminal)
+}
+
+/// The label of a phase.
+fn phase(name: &str) -> &str {
+    let mut all = Phase::ALL.into_iter();
+    let phase = all.find(|of| of.key() == name);
+    phase.map_or(name, |of| of.word())
 }
 
 fn table(rows: Vec<Row<'_>>, title: &str, terminal: Terminal) -> String {

@@ -11,9 +11,6 @@ const BAR: usize = 20;
 
 /// A histogram for each GPU. `when` is the point in time of live blocks and the requested part.
 pub fn sizes_text(level: Level, found: &[SizesOn], when: &str, terminal: Terminal) -> String {
-    if found.is_empty() {
-        return format!("No memory was allocated at the {level} level.\n");
-    }
     let mut out = String::new();
     for (index, on) in found.iter().enumerate() {
         out.push_str(if index > 0 { "\n" } else { "" });

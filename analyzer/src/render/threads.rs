@@ -8,9 +8,6 @@ use crate::views::{ThreadRow, ThreadsOn};
 
 /// A table for each GPU. `when` is the point in time of live blocks and the requested part.
 pub fn threads_text(level: Level, found: &[ThreadsOn], when: &str, terminal: Terminal) -> String {
-    if found.is_empty() {
-        return format!("No memory was allocated at the {level} level.\n");
-    }
     let mut out = String::new();
     for (index, on) in found.iter().enumerate() {
         out.push_str(if index > 0 { "\n" } else { "" });

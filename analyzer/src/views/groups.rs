@@ -121,7 +121,7 @@ fn key_of(
         },
         GroupBy::Library => (library(names, stacks, level), None, None),
         GroupBy::Phase => (
-            phase_of(replay, stacks).map(Phase::word).map(str::to_owned),
+            phase_of(replay, stacks).map(Phase::key).map(str::to_owned),
             None,
             None,
         ),

@@ -252,11 +252,11 @@ impl Survivors {
                 continue;
             }
             let figure = figure((ordinal, owner), life);
+            let figure = match scales.get(device) {
+                Some(scale) => scale.of(stacks, figure),
+                None => figure,
+            };
             if figure.blocks > 0 {
-                let figure = match scales.get(device) {
-                    Some(scale) => scale.of(stacks, figure),
-                    None => figure,
-                };
                 devices.entry(*device).or_default().push((stacks, figure));
             }
         }

@@ -218,13 +218,10 @@ impl<'a> ShortLived<'a> {
         let scales = self.scales(replay);
         let mut devices: BTreeMap<DeviceOrdinal, Vec<_>> = BTreeMap::new();
         for ((device, key), tally) in &self.tallies {
-            if tally.temporary.blocks > 0 {
-                let stacks = replay.stacks(*key);
-                let figures = devices.entry(*device).or_default();
-                figures.push((
-                    stacks,
-                    self.scaled(&scales, *device, stacks, tally).temporary,
-                ));
+            let stacks = replay.stacks(*key);
+            let scaled = self.scaled(&scales, *device, stacks, tally).temporary;
+            if scaled.blocks > 0 {
+                devices.entry(*device).or_default().push((stacks, scaled));
             }
         }
         let on = |(device, figures)| DeviceStacks {

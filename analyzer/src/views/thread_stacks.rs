@@ -74,6 +74,11 @@ impl<'a> ThreadStacks<'a> {
         }
     }
 
+    /// Whether any of the threads allocated.
+    pub fn has_any(&self) -> bool {
+        self.devices.values().any(|tally| tally.len() > 0)
+    }
+
     /// Blocks that were live at the point in time.
     pub fn live(self) -> ByStack {
         self.by_stack(|_, live| live)

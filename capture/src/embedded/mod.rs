@@ -1,4 +1,4 @@
-//! The embedded part: names of native functions that `gpumem-analyze symbolize` appends to a capture, so that it can
+//! The embedded part: names of native functions that `gpumem-analyze check --symbolize` appends to a capture, so that it can
 //! be analyzed without the libraries.
 //!
 //! A capture with embedded names is the capture, byte for byte, then an opening mark, pages of SYMBOL definitions and

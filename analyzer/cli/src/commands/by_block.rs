@@ -44,7 +44,13 @@ pub fn sizes(args: Blocks<'_>, output: &mut Output<'_>) -> anyhow::Result<Exit> 
         session: &first,
     };
     print(output, of, args.format, &rows, |_, terminal| {
-        sizes_text(level, &rows, &selection.said(), terminal)
+        match rows.is_empty() {
+            true => format!(
+                "No memory was allocated at the {level} level{}.\n",
+                part.said()
+            ),
+            false => sizes_text(level, &rows, &selection.said(), terminal),
+        }
     })?;
     Ok(Exit::of(&first))
 }
@@ -67,7 +73,13 @@ pub fn threads(args: Blocks<'_>, output: &mut Output<'_>) -> anyhow::Result<Exit
         session: &first,
     };
     print(output, of, args.format, &rows, |_, terminal| {
-        threads_text(level, &rows, &selection.said(), terminal)
+        match rows.is_empty() {
+            true => format!(
+                "No memory was allocated at the {level} level{}.\n",
+                part.said()
+            ),
+            false => threads_text(level, &rows, &selection.said(), terminal),
+        }
     })?;
     Ok(Exit::of(&first))
 }

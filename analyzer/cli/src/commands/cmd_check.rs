@@ -160,7 +160,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if let Some(target) = &args.copy.symbolize {
         let text = symbolize::run(&args.file, &session, &args.copy, target)?;
         match args.format {
-            Format::Json => output.notes.say(text.trim_end()),
+            Format::Json => text.lines().for_each(|line| output.notes.say(line.trim())),
             Format::Text => output.text(&text)?,
         }
     }

@@ -88,6 +88,8 @@ struct Told {
     level: Level,
     /// The text after "GPU memory of tensors".
     said: String,
+    /// The same without the filters.
+    when: String,
 }
 
 /// Runs it.
@@ -158,7 +160,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         };
         match drawn {
             Some(svg) => svg,
-            None => bail!("{}: {}", file.display(), args.rows.nothing(level)),
+            None => bail!(
+                "{}: {}",
+                file.display(),
+                args.rows.nothing(level, &told.when)
+            ),
         }
     };
     if to_stdout || (args.folded && args.output.is_none()) {
@@ -201,6 +207,7 @@ fn told(file: &Path, args: &Args, moment: At, notes: &mut Notes<'_>) -> anyhow::
         folded,
         level: pivot.stacks.level,
         session,
-        said: pivot.when + &args.rows.selection.part.said(),
+        said: format!("{}{}", pivot.when, args.rows.selection.part.said()),
+        when: pivot.when,
     })
 }

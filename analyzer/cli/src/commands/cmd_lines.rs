@@ -143,6 +143,9 @@ impl Args {
             ByArg::Size | ByArg::Thread if of != OfArg::Live || thread || is_part => {
                 "--by size and --by thread show allocated and live blocks: omit --of, --thread, --phase and --step"
             }
+            ByArg::Size | ByArg::Thread if self.rows.selection.part.category.is_some() => {
+                "--by size and --by thread follow blocks, whose category is known only at their end: omit --category"
+            }
             ByArg::Scope if !self.is_of_all() => {
                 "--by scope shows all scopes of the run: of the options that select memory it has --level and --rank"
             }
@@ -152,7 +155,9 @@ impl Args {
             ByArg::Line if of == OfArg::Temporary && is_part => {
                 "--of temporary by line has no phases: use --by phase, or omit --phase and --step"
             }
-            _ if self.step.is_some() && of != OfArg::Live => "--step goes with --of live only",
+            _ if self.step.is_some() && (of != OfArg::Live || thread) => {
+                "--step goes with --of live only, without --thread"
+            }
             _ if self.annotate && (of != OfArg::Live || thread) => {
                 "--annotate shows live, allocated and freed bytes: omit --of and --thread"
             }
@@ -211,7 +216,15 @@ impl Args {
                     self.when(pivot)
                 )
             }
-            _ => sentence(&self.rows.nothing(level)),
+            _ => match of {
+                Some(of) => {
+                    format!(
+                        "No memory of {of} is selected at the {level} level, {}.\n",
+                        self.when(pivot)
+                    )
+                }
+                None => sentence(&self.rows.nothing(level, &pivot.when)),
+            },
         }
     }
 }

@@ -58,7 +58,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let pivot = args
         .rows
         .read(file, selection.at, None, &mut output.notes)?;
-    let (session, held) = (pivot.session, pivot.stacks);
+    let (session, held, when) = (pivot.session, pivot.stacks, pivot.when);
     let (root, of) = match args.by {
         ByArg::Module => (Node::by_module(&session.replay, &held), TreeOf::Modules),
         ByArg::Call => {
@@ -73,7 +73,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     };
     print(output, capture, args.format, &root, |_, terminal| {
         if root.bytes == 0 {
-            return sentence(&args.rows.nothing(held.level));
+            return sentence(&args.rows.nothing(held.level, &when));
         }
         let limits = TreeLimits {
             least_percent: args.least,

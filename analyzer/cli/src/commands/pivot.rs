@@ -66,12 +66,24 @@ impl Rows {
     /// Fails if options exclude each other.
     pub fn check(&self) -> anyhow::Result<()> {
         let is_of_run = matches!(self.of, OfArg::Live | OfArg::Allocated);
-        match self.thread.is_some() && !is_of_run {
-            true => Err(conflict(
-                "--thread goes with --of live and --of allocated only",
-            )),
-            false => Ok(()),
-        }
+        let within = self.short_lived.within.is_some() || self.short_lived.within_ms.is_some();
+        let follows_blocks = self.thread.is_some() || !is_of_run;
+        let wrong = match self.of {
+            _ if self.thread.is_some() && !is_of_run => {
+                "--thread goes with --of live and --of allocated only"
+            }
+            OfArg::Temporary if self.selection.at != At::Peak => {
+                "--of temporary is about the whole run: omit --at"
+            }
+            OfArg::Live | OfArg::Allocated | OfArg::Kept | OfArg::Growing if within => {
+                "--within and --within-ms go with --of temporary"
+            }
+            _ if follows_blocks && self.selection.part.category.is_some() => {
+                "--category goes with --of live and --of allocated only, without --thread"
+            }
+            _ => return Ok(()),
+        };
+        Err(conflict(wrong))
     }
 
     /// Reads the stacks at a point in time. `step`: only what was allocated in this step.
@@ -113,7 +125,8 @@ impl Rows {
                 let (session, survivors, when) = survivors(file, part, moment, ages)?;
                 match self.of {
                     OfArg::Kept => {
-                        let when = format!("kept over {LEAST_STEPS} steps or rounds, {when}");
+                        let when =
+                            format!("kept over at least {LEAST_STEPS} steps or rounds, {when}");
                         let stacks = survivors.kept(&session.replay);
                         (session, stacks, when)
                     }
@@ -169,7 +182,10 @@ impl Rows {
     ) -> anyhow::Result<Pivot> {
         let (part, moment) = (&self.selection.part, query.moment);
         let session = read(file, query)?;
-        let threads = threads_called(file, &session, thread)?;
+        if session.replay.sampling.is_some() {
+            return Err(conflict("--thread is not possible with sampled stacks"));
+        }
+        let threads = threads_called(&session, thread);
         notes.bounded(&session, "allocations");
         let (level, sizes) = (part.level(&session)?, part.size.unwrap_or_default());
         let blocks = BlockEvents::new(&session.replay, level, part.select_of_events()?, sizes);
@@ -177,6 +193,13 @@ impl Rows {
         read_with(file, moment, &mut |replay, record, effect| {
             stacks.observe(replay, record, effect);
         })?;
+        if !stacks.has_any() {
+            let text = format!(
+                "--thread {thread}: the capture has no such thread. `gpumem-analyze lines --by thread {}` lists them",
+                file.display()
+            );
+            return Err(clap::Error::raw(ErrorKind::InvalidValue, text).into());
+        }
         let stacks = match self.of {
             OfArg::Live => stacks.live(),
             _ => stacks.allocated(),
@@ -193,7 +216,11 @@ impl Rows {
     fn when(&self, moment: At) -> String {
         match (self.of, moment) {
             (OfArg::Allocated, At::Peak | At::End) => "allocated over the whole run".into(),
-            (OfArg::Allocated, moment) => format!("allocated, {}", at(moment)),
+            (OfArg::Allocated, moment) => {
+                let at = at(moment);
+                let end = at.split_once(' ').map_or(&*at, |(_, end)| end);
+                format!("allocated up to {end}")
+            }
             (OfArg::Temporary, _) => match self.short_lived.within() {
                 Within::Events(1) => "freed by the next event".into(),
                 Within::Events(events) => {
@@ -206,8 +233,12 @@ impl Rows {
     }
 
     /// The message that there are no such bytes.
-    pub fn nothing(&self, level: Level) -> String {
+    pub fn nothing(&self, level: Level, when: &str) -> String {
+        let part = self.selection.part.said();
         match self.of {
+            _ if !part.is_empty() => {
+                format!("nothing is selected at the {level} level, {when}{part}")
+            }
             OfArg::Live => format!("no memory was live at the {level} level at this point in time"),
             OfArg::Allocated => format!("no memory was allocated at the {level} level"),
             OfArg::Temporary => format!("the {level} level has no temporary blocks"),
@@ -235,18 +266,10 @@ pub fn conflict(text: impl Into<String>) -> anyhow::Error {
     clap::Error::raw(ErrorKind::ArgumentConflict, text.into()).into()
 }
 
-/// The threads with this id or name.
-fn threads_called(file: &Path, session: &Session, called: &str) -> anyhow::Result<Vec<ThreadId>> {
+/// The threads with this id or name. Threads without a name have an id only.
+fn threads_called(session: &Session, called: &str) -> Vec<ThreadId> {
     let threads = &session.replay.names.threads;
     let number = called.parse().ok().map(ThreadId);
-    let is = |(id, name): &(&ThreadId, &String)| Some(**id) == number || name.as_str() == called;
-    let found: Vec<ThreadId> = threads.iter().filter(is).map(|(id, _)| *id).collect();
-    if found.is_empty() {
-        let text = format!(
-            "--thread {called}: the capture has no such thread. `gpumem-analyze lines --by thread {}` lists them",
-            file.display()
-        );
-        return Err(clap::Error::raw(ErrorKind::InvalidValue, text).into());
-    }
-    Ok(found)
+    let named = threads.iter().filter(|(_, name)| name.as_str() == called);
+    named.map(|(id, _)| *id).chain(number).collect()
 }

@@ -103,10 +103,12 @@ pub fn run(
     Ok(text)
 }
 
-/// The file to write; links are followed. Devices, pipes and folders are rejected, because they would be replaced.
+/// Whether a file can be written. Devices, pipes and folders are rejected, because they would be replaced.
 fn check_target(path: &Path) -> anyhow::Result<()> {
     let is_other = path.metadata().is_ok_and(|facts| !facts.is_file());
-    if is_other || path == Path::new("-") {
+    // /dev/stdout may be a regular file, and has other text.
+    let is_special = ["/dev", "/proc"].iter().any(|of| path.starts_with(of));
+    if is_other || is_special || path == Path::new("-") {
         bail!("cannot write {}: name a regular file", path.display());
     }
     Ok(())

@@ -6,6 +6,7 @@ use gpumem_capture::{Definition, Event, EventKind, Level, StackId, ThreadId};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
+use crate::captures::Captures;
 use crate::run::{analyze, json_of, stderr, stdout};
 use crate::synthetic::{M, Synthetic};
 use crate::training::training;
@@ -206,5 +207,25 @@ fn a_flamegraph_of_a_thread_has_what_the_thread_allocated() {
         let out = analyze(&[&["flamegraph", "--folded"], arguments].concat(), &file);
         assert_eq!(out.status.code(), Some(2));
         assert!(stderr(&out).contains(said), "{}", stderr(&out));
+    }
+}
+
+/// Most threads of programs have no name.
+#[test]
+fn a_thread_without_a_name_has_an_id() {
+    let captures = Captures::copied(&["demo"]);
+    let file = captures.path("demo");
+    let (all, _) = json_of(&["lines", "--by", "thread", "--format", "json"], &file);
+    let all = all[0]["rows"].as_array().expect("rows");
+    assert_eq!(all.len(), 2);
+    for row in all {
+        let id = row["thread"].to_string();
+        for (of, key) in [("live", "live_bytes"), ("allocated", "allocated_bytes")] {
+            let line = ["lines", "--of", of, "--thread", &id, "--format", "json"];
+            let (lines, exit) = json_of(&line, &file);
+            let bytes = |line: &Value| line["bytes"].as_u64().expect("bytes");
+            let sum: u64 = lines.as_array().expect("rows").iter().map(bytes).sum();
+            assert_eq!((sum, exit), (row[key].as_u64().expect(key), 0));
+        }
     }
 }

@@ -62,7 +62,7 @@ const MEANT: [(&str, &str); 25] = [
 const ONE_GPU: &str = "--device 5: the capture has only GPU 0";
 
 /// What is typed, the first line (`*`: any text), and the exit code.
-const REFUSED: [(&str, &str, i32); 37] = [
+const REFUSED: [(&str, &str, i32); 40] = [
     (
         "line",
         "no file or command is named line: did you mean `gpumem-analyze lines report.bin`?",
@@ -125,7 +125,22 @@ const REFUSED: [(&str, &str, i32); 37] = [
     ),
     (
         "lines --of allocated --step 2 @report.bin",
-        "--step goes with --of live only",
+        "--step goes with --of live only, without --thread",
+        2,
+    ),
+    (
+        "tree --of temporary --at end @report.bin",
+        "--of temporary is about the whole run: omit --at",
+        2,
+    ),
+    (
+        "flamegraph --within 3 @report.bin",
+        "--within and --within-ms go with --of temporary",
+        2,
+    ),
+    (
+        "lines --of kept --category parameter @report.bin",
+        "--category goes with --of live and --of allocated only, without --thread",
         2,
     ),
     (
