@@ -111,6 +111,17 @@ pub struct Longer {
     pub is_computed: bool,
 }
 
+impl Longer {
+    /// Whether a request of this size may be for its next tensor, which is a little larger: `torch.cat((old, part))`.
+    pub(crate) fn may_be_next(&self, request: u64) -> bool {
+        request
+            <= self
+                .figure
+                .bytes
+                .saturating_add(self.rise.1.saturating_mul(2))
+    }
+}
+
 /// A line whose newest tensor is larger than all before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Larger {

@@ -4,6 +4,7 @@ mod advice;
 mod free;
 mod held;
 mod needs;
+mod paths;
 mod rounds;
 
 use gpumem_replay::names::Names;

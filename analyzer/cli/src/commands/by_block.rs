@@ -2,9 +2,13 @@
 
 use std::path::Path;
 
-use gpumem_analyzer::render::{scopes_text, sizes_text, temporary_text, threads_text};
+use gpumem_analyzer::envelope::View;
+use gpumem_analyzer::render::{Terminal, scopes_text, sizes_text, temporary_text, threads_text};
 use gpumem_analyzer::replay::Query;
+use gpumem_analyzer::session::Observer;
 use gpumem_analyzer::views::{BlockEvents, Histogram, ScopeWatch, ThreadWatch};
+use gpumem_capture::Level;
+use serde::Serialize;
 
 use super::exit::Exit;
 use super::output::Output;
@@ -26,48 +30,50 @@ pub struct Blocks<'a> {
     pub format: Format,
 }
 
-/// Blocks by size. The capture is read twice, because the level and all names must be known first.
+/// Blocks by size.
 pub fn sizes(args: Blocks<'_>, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let (file, selection) = (args.file, &args.rows.selection);
-    let (part, query) = (&selection.part, Query::from(selection.at));
-    let (first, level) = read_for_blocks(file, query, part)?;
-    output.notes.bounded(&first, "allocations");
-    let sizes = part.size.unwrap_or_default();
-    let blocks = BlockEvents::new(&first.replay, level, part.select_of_events()?, sizes);
-    let mut histogram = Histogram::new(blocks, selection.at, args.each);
-    read_with(file, query, &mut |replay, record, effect| {
-        histogram.observe(replay, record, effect);
-    })?;
-    let rows = histogram.sizes();
-    let of = Of {
-        file,
-        session: &first,
+    let rows = |blocks: BlockEvents<'_>, read: Read<'_>| {
+        let mut histogram = Histogram::new(blocks, args.rows.selection.at, args.each);
+        read(&mut |replay, record, effect| histogram.observe(replay, record, effect))?;
+        Ok(histogram.sizes())
     };
-    print(output, of, args.format, &rows, |_, terminal| {
-        match rows.is_empty() {
-            true => format!(
-                "No memory was allocated at the {level} level{}.\n",
-                part.said()
-            ),
-            false => sizes_text(level, &rows, &selection.said(), terminal),
-        }
-    })?;
-    Ok(Exit::of(&first))
+    of_each(args, output, "allocations", rows, sizes_text)
 }
 
 /// The same by thread.
 pub fn threads(args: Blocks<'_>, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let rows = |blocks: BlockEvents<'_>, read: Read<'_>| {
+        let mut watch = ThreadWatch::new(blocks, args.rows.selection.at);
+        read(&mut |replay, record, effect| watch.observe(replay, record, effect))?;
+        Ok(watch.threads())
+    };
+    of_each(args, output, "allocations and frees", rows, threads_text)
+}
+
+/// Reads the capture for an observer.
+type Read<'a> = &'a dyn Fn(&mut Observer<'_>) -> anyhow::Result<()>;
+
+/// Prints the rows of a view of each block. The capture is read twice, because the level and all names must be known first.
+/// `bounded`: what a bounded capture has only the newest of.
+fn of_each<T: Serialize>(
+    args: Blocks<'_>,
+    output: &mut Output<'_>,
+    bounded: &str,
+    rows: impl FnOnce(BlockEvents<'_>, Read<'_>) -> anyhow::Result<Vec<T>>,
+    text: fn(Level, &[T], &str, Terminal) -> String,
+) -> anyhow::Result<Exit>
+where
+    Vec<T>: View,
+{
     let (file, selection) = (args.file, &args.rows.selection);
     let (part, query) = (&selection.part, Query::from(selection.at));
     let (first, level) = read_for_blocks(file, query, part)?;
-    output.notes.bounded(&first, "allocations and frees");
+    output.notes.bounded(&first, bounded);
     let sizes = part.size.unwrap_or_default();
     let blocks = BlockEvents::new(&first.replay, level, part.select_of_events()?, sizes);
-    let mut watch = ThreadWatch::new(blocks, selection.at);
-    read_with(file, query, &mut |replay, record, effect| {
-        watch.observe(replay, record, effect);
+    let rows = rows(blocks, &|observer| {
+        read_with(file, query, observer).map(|_| ())
     })?;
-    let rows = watch.threads();
     let of = Of {
         file,
         session: &first,
@@ -78,7 +84,7 @@ pub fn threads(args: Blocks<'_>, output: &mut Output<'_>) -> anyhow::Result<Exit
                 "No memory was allocated at the {level} level{}.\n",
                 part.said()
             ),
-            false => threads_text(level, &rows, &selection.said(), terminal),
+            false => text(level, &rows, &selection.said(), terminal),
         }
     })?;
     Ok(Exit::of(&first))

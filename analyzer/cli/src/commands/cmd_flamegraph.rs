@@ -104,7 +104,6 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if args.rows.thread.is_some() && args.colour_by != ColourByArg::Kind {
         return Err(conflict("--thread and --colour-by exclude each other"));
     }
-    args.rows.check()?;
     let told = told(file, args, args.rows.selection.at, &mut output.notes)?;
     output.notes.caveats(&told.session);
     let mut exit = Exit::of(&told.session);

@@ -28,13 +28,9 @@ pub(super) fn lengthened(facts: &Facts) -> Option<Verdict> {
     let kept = facts.longer.iter().filter(|of| !is_of_graph(of));
     let kept = kept.max_by_key(|of| of.figure.bytes)?;
     // Two rises may be chance: the request is more than all that is live, or a call that runs has several tensors.
-    // Its next tensor is a little larger.
     let is_its = kept.owner == facts.request.owner.clone().whole();
-    let next = kept
-        .figure
-        .bytes
-        .saturating_add(kept.rise.1.saturating_mul(2));
-    let is_more = facts.request.bytes > facts.live && !(is_its && facts.request.bytes <= next);
+    let is_next = is_its && kept.may_be_next(facts.request.bytes);
+    let is_more = facts.request.bytes > facts.live && !is_next;
     // A variable of a call is new in each call.
     let is_new = kept.figure.blocks > REPLACED || !is_its;
     // What is added up has at least as many parts as there were rises.

@@ -47,11 +47,7 @@ impl Text<'_> {
                 if longer().all(|of| of.is_computed) && self.holder().is_none() {
                     return Some("limit what it is computed from, which grows, or the size of a batch".into());
                 }
-                // The old tensor and a part are the new one.
-                let is_joined = longer().any(|of| {
-                    let next = of.figure.bytes.saturating_add(of.rise.1.saturating_mul(2));
-                    self.facts.request.bytes <= next
-                });
+                let is_joined = longer().any(|of| of.may_be_next(self.facts.request.bytes));
                 match (is_request && is_joined, self.holders().next()) {
                     // What a forward works with.
                     (true, Some(of)) if of.is_in_forward() && of.is_variable() => "limit its length, or the size of a batch".into(),
