@@ -5,11 +5,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use gpumem_analyzer::ask;
 use gpumem_analyzer::render::{
     FlameLook, ShownLines, Source, Terminal, bytes, caveats, flamegraph, lines_table, summary_text,
 };
 use gpumem_analyzer::replay::At;
-use gpumem_analyzer::session;
 use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
 use gpumem_analyzer::views::{ByStack, Folded, Folding, Lines, Select, Summary, at};
 use gpumem_capture::Level;
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let (path, level, terminal) = (Path::new(file), Level::TENSOR, Terminal::PLAIN);
-    let session = session::read(path, At::Peak, &mut |_, _, _| {}, &mut |_| {});
+    let session = ask::read(path, At::Peak);
     let session = session.expect("a capture");
     let summary = Summary::of(&session);
     print!(

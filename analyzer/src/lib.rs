@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 pub mod account;
+pub mod ask;
 pub mod envelope;
 pub mod export;
 #[cfg(feature = "databases")]
@@ -31,6 +32,7 @@ pub mod stacks;
 pub mod symbols;
 pub mod unanswered;
 pub mod views;
+pub mod watch;
 
 pub use gpumem_replay as replay;
 pub use gpumem_replay::{attribution, backward, names, node_classes, python, units};

@@ -66,15 +66,19 @@ fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> MergeE
 /// [`MergeError`]: the capture cannot be written to, for example. The ring then stays, and readers of the capture find
 /// it.
 pub fn merge(path: &Path) -> Result<Merged, MergeError> {
-    let error = |action| failed(path, action);
-    let capture = File::open(path).map_err(error("open"))?;
-    let found = capture.metadata().map_err(error("examine"))?;
-    let Some(header) = header_of(&capture).filter(|_| found.is_file()) else {
+    let capture = File::open(path).map_err(failed(path, "open"))?;
+    merge_open(path, &capture)
+}
+
+/// The same for an open capture.
+pub(crate) fn merge_open(path: &Path, capture: &File) -> Result<Merged, MergeError> {
+    let found = capture.metadata().map_err(failed(path, "examine"))?;
+    let Some(header) = header_of(capture).filter(|_| found.is_file()) else {
         return Ok(Merged::Nothing);
     };
     match ring_file::find(&header, found.uid()) {
         Ok(Some(ring)) if is_of_another_file(&ring, &found) => Ok(Merged::Nothing),
-        Ok(Some(ring)) => into(path, (&capture, &found), &header, ring),
+        Ok(Some(ring)) => into(path, (capture, &found), &header, ring),
         // Reading the capture reports the reason.
         Ok(None) | Err(_) => Ok(Merged::Nothing),
     }

@@ -95,12 +95,9 @@ impl Replay {
         }
     }
 
-    /// Figures by stack of what is live now, without zeros, in no particular order. They are computed here if the query
-    /// has none ([`crate::Query::without_figures`]): see [`Replay::counts_as_followed`].
-    pub fn live_figures(&self, device: DeviceOrdinal, level: Level) -> Vec<(StackKey, Figure)> {
-        if !self.window.counts_none() {
-            return self.figures(device, level, At::End);
-        }
+    /// Figures by stack of what is live now, without zeros, in no particular order. They are computed here from the live
+    /// blocks, whatever the query: see [`Replay::counts_as_followed`].
+    pub fn counted_figures(&self, device: DeviceOrdinal, level: Level) -> Vec<(StackKey, Figure)> {
         let Some(state) = self.levels.get(&(device, level)) else {
             return Vec::new();
         };

@@ -74,7 +74,7 @@ impl Sizes {
 }
 
 impl Query {
-    /// Keeps no figures by stack: [`crate::Replay::live_figures`] computes them on request.
+    /// Keeps no figures by stack: [`crate::Replay::counted_figures`] computes them on request.
     pub fn without_figures() -> Self {
         Self {
             moment: At::End,

@@ -101,11 +101,6 @@ impl Window {
         self.from <= by && by <= self.to && self.sizes.take(bytes)
     }
 
-    /// Whether no block counts.
-    pub fn counts_none(&self) -> bool {
-        self.sizes == Sizes::NONE
-    }
-
     /// Whether blocks of all sizes count.
     pub fn all_sizes(&self) -> bool {
         self.sizes.are_all()

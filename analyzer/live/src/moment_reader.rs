@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gpumem_analyzer::ask::{CaptureFile, Later, SecondPass};
 use gpumem_analyzer::render::count;
-use gpumem_analyzer::replay::At;
-use gpumem_analyzer::session::{self, Session};
+use gpumem_analyzer::replay::{At, Replay};
+use gpumem_analyzer::session::Session;
 use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
 use gpumem_analyzer::unanswered::Unanswered;
-use gpumem_analyzer::views::{Asked, By, Cause, Ledger, LedgerAt};
+use gpumem_analyzer::views::{Asked, By, LedgerAt};
+use gpumem_analyzer::watch::Before;
 use gpumem_capture::{Event, Progress, Record, Seq};
 
 use crate::ask::Then;
@@ -77,31 +79,30 @@ fn read(path: &Path, nonce: u64, then: Then, started: &mut Started<'_>) -> Resul
     let (mut figures, mut steps) = (None, Steps::default());
     let mut newest: Option<(Seq, Event)> = None;
     let mut baselines = Baselines::default();
-    let session = session::read_before(
-        path,
-        At::from(then),
-        &mut |replay, record| {
-            if figures.is_none() {
-                baselines.observe(replay);
-                // The replay has taken in the record before.
-                if let Some((seq, event)) = newest.take() {
-                    steps.growth.observe(replay, Record::Event(seq, &event));
-                }
+    let mut capture = CaptureFile::open_unmerged(path).map_err(|error| error.to_string())?;
+    started(capture.progress());
+    let mut before = Before(|replay: &Replay, record: &Record<'_>| {
+        if figures.is_none() {
+            baselines.observe(replay);
+            // The replay has taken in the record before.
+            if let Some((seq, event)) = newest.take() {
+                steps.growth.observe(replay, Record::Event(seq, &event));
             }
-            if let Record::Event(seq, event) = record
-                && figures.is_none()
-                && then.is_before(*seq, event.time)
-            {
-                figures = Some(Figures::of(replay, &steps));
-            }
-            if let Record::Event(seq, event) = record {
-                newest = Some((*seq, **event));
-            }
-            steps.ends.observe(record);
-        },
-        started,
-    )
-    .map_err(|error| error.to_string())?;
+        }
+        if let Record::Event(seq, event) = record
+            && figures.is_none()
+            && then.is_before(*seq, event.time)
+        {
+            figures = Some(Figures::of(replay, &steps));
+        }
+        if let Record::Event(seq, event) = record {
+            newest = Some((*seq, **event));
+        }
+        steps.ends.observe(record);
+    });
+    let session = capture
+        .read_watched(At::from(then), &mut before)
+        .map_err(|error| error.to_string())?;
     if session.header.nonce != nonce {
         return Err("the capture was replaced by another file".into());
     }
@@ -182,8 +183,8 @@ fn given(
                 by: By::default(),
                 device: request.ask.device,
             };
-            let ledgers = Ledger::read(path, session, asked, started);
-            let ledgers = ledgers.map_err(|error| error.to_string())?;
+            let second = SecondPass::after(session).ledgers(asked);
+            let ledgers = later(path, session, second, started)?.ledgers.concat();
             let title = format!("Account as of {when}");
             let of_level = (level, of.at, request.ask.device);
             let steps = (frame.steps, frame.pace);
@@ -209,7 +210,28 @@ fn cause(
     let Some((number, failure)) = all.iter().find(|(_, of)| of.seq == seq) else {
         return Err("it is no failure: the framework's allocator handled it".into());
     };
-    let cause = Cause::read(path, session, (*number, *failure), None, started);
-    let cause = cause.map_err(|error| error.to_string())?;
-    Ok(page::cause(&session.replay, failure, &cause, columns))
+    let second = SecondPass::after(session).cause(Some((*number, *failure)));
+    match later(path, session, second, started)?.cause {
+        Some(cause) => Ok(page::cause(&session.replay, failure, &cause, columns)),
+        None => Err("its cause was not read".into()),
+    }
+}
+
+/// Makes a second pass if it is needed. Another reading may stop the first one's progress later, so it has a new one.
+fn later(
+    path: &Path,
+    session: &Session,
+    second: SecondPass<'_>,
+    started: &mut Started<'_>,
+) -> Result<Later, String> {
+    if !second.is_needed() {
+        return Ok(second.finish(None, None));
+    }
+    let capture = CaptureFile::open_again(path, session);
+    capture
+        .and_then(|mut capture| {
+            started(capture.progress());
+            second.read(&mut capture, None)
+        })
+        .map_err(|error| error.to_string())
 }

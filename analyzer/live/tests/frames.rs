@@ -4,8 +4,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use gpumem_analyzer::ask;
 use gpumem_analyzer::replay::At;
-use gpumem_analyzer::session::{self, Session};
+use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{ByStack, Lines, Select, level_or_default};
 use gpumem_capture::*;
 use gpumem_live::{Answer, Ask, By, Frame, Moment, Order, Request, Rows, State, Then, Want, Watch};
@@ -15,7 +16,7 @@ const AT_MOST: Duration = Duration::from_secs(300);
 const EVERY: Duration = Duration::from_millis(5);
 
 fn read(path: &Path, moment: At) -> Session {
-    session::read(path, moment, &mut |_, _, _| {}, &mut |_| {}).unwrap()
+    ask::read(path, moment).unwrap()
 }
 
 fn lines_of(session: &Session, level: Level, moment: At) -> Lines {

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gpumem_analyzer::ask::{self, CaptureFile, SecondPass};
 use gpumem_analyzer::render::{self, Source, bytes, ledger_text};
 use gpumem_analyzer::replay::At;
-use gpumem_analyzer::session;
-use gpumem_analyzer::views::{Asked, ByStack, Ledger, LedgerAt, Lines, Select};
+use gpumem_analyzer::views::{Asked, ByStack, LedgerAt, Lines, Select};
 use gpumem_capture::{Level, Seq};
 use gpumem_live::view::{App, Look, Mode, draw};
 use gpumem_live::{Ask, State, Watch};
@@ -91,7 +91,7 @@ fn fixture(name: &str) -> PathBuf {
 
 fn peak(level: Level) -> Lines {
     let path = fixture("torch-return.bin");
-    let session = session::read(&path, At::Peak, &mut |_, _, _| {}, &mut |_| {}).unwrap();
+    let session = ask::read(&path, At::Peak).unwrap();
     let held = ByStack::at(&session.replay, level, At::Peak, &Select::default());
     Lines::of(&session.replay, &held)
 }
@@ -319,13 +319,15 @@ fn the_account_is_that_of_the_ledger() {
     let text = view.text();
     let path = fixture("torch-return.bin");
     let level = peak_event(&path, Level::TENSOR);
-    let read = |moment| session::read(&path, moment, &mut |_, _, _| {}, &mut |_| {}).unwrap();
+    let read = |moment| ask::read(&path, moment).unwrap();
     let session = read(At::Event(level));
     let asked = Asked {
         at: LedgerAt::At(level),
         ..Asked::default()
     };
-    let ledgers = Ledger::read(&path, &session, asked, &mut |_| {}).unwrap();
+    let mut capture = CaptureFile::open(&path).unwrap();
+    let second = SecondPass::after(&session).ledgers(asked);
+    let ledgers = second.read(&mut capture, None).unwrap().ledgers.concat();
     let mut source = Source::new(&session.replay.names, &session.header);
     let terminal = render::Terminal {
         width: Some(120),
@@ -342,7 +344,7 @@ fn the_account_is_that_of_the_ledger() {
 }
 
 fn peak_event(path: &Path, level: Level) -> Seq {
-    let session = session::read(path, At::End, &mut |_, _, _| {}, &mut |_| {}).unwrap();
+    let session = ask::read(path, At::End).unwrap();
     let levels = session.replay.levels.iter();
     let of = levels.filter(|((_, of), _)| *of == level);
     of.max_by_key(|(_, state)| state.counters.peak)

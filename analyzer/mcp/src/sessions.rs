@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use gpumem_analyzer::ask::{CaptureFile, Later, SecondPass};
 use gpumem_analyzer::replay::{At, Query};
-use gpumem_analyzer::session::{self, Observer, Session};
+use gpumem_analyzer::session::{self, Session};
 use gpumem_analyzer::unanswered::Unanswered;
+use gpumem_analyzer::watch::Observer;
 
 use crate::account::is_settled;
 use crate::capture::Capture;
@@ -78,7 +80,30 @@ pub fn watched(
     query: Query,
     observer: &mut Observer<'_>,
 ) -> Result<Session, Refusal> {
-    session::read_only(&capture.path, query, observer).map_err(|error| unreadable(capture, &error))
+    let mut file = open(capture)?;
+    let session = file.read_with(query, observer);
+    session.map_err(|error| unreadable(capture, &error))
+}
+
+/// Opens a capture. Nothing is written.
+///
+/// # Errors
+/// It cannot be opened.
+pub fn open(capture: &Capture) -> Result<CaptureFile, Refusal> {
+    CaptureFile::open_unmerged(&capture.path).map_err(|error| unreadable(capture, &error))
+}
+
+/// Makes a second pass over a capture that was read before, if it is needed.
+///
+/// # Errors
+/// The capture cannot be read again.
+pub fn later(capture: &Capture, first: &Session, second: SecondPass<'_>) -> Result<Later, Refusal> {
+    if !second.is_needed() {
+        return Ok(second.finish(None, None));
+    }
+    CaptureFile::open_again(&capture.path, first)
+        .and_then(|mut file| second.read(&mut file, None))
+        .map_err(|error| unreadable(capture, &error))
 }
 
 /// The refusal for a capture that cannot be read.

@@ -9,16 +9,16 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::path::Path;
 
 use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, Record};
 
 use super::torch_frames::Frames;
 use super::torch_segments::{Segment, is_pools, mappings, segments};
 use crate::pickle::{List, PickleWriter};
-use crate::replay::{At, Effect, Replay, StackKey};
-use crate::session::{self, Session};
+use crate::replay::{Effect, Replay, StackKey};
+use crate::session::Session;
 use crate::symbols::Symbols;
+use crate::watch::Observer;
 
 /// Segments larger than this contain large blocks.
 const SMALL_SEGMENT: u64 = 2 << 20;
@@ -34,12 +34,12 @@ pub struct TorchSnapshot {
     pub others: u64,
 }
 
-/// Writes the capture in `path`, which was read to its end as `first`. `only` selects one device.
+/// Writes a capture that was read to its end as `first`. `again` makes a pass over it. `only` selects one device.
 ///
 /// # Errors
 /// Of reading or writing.
 pub fn torch_snapshot(
-    path: &Path,
+    again: &mut dyn FnMut(&mut Observer<'_>) -> anyhow::Result<()>,
     first: &Session,
     only: Option<DeviceOrdinal>,
     symbols: &mut Symbols,
@@ -91,16 +91,11 @@ pub fn torch_snapshot(
         };
         if devices.contains(&device) {
             let mut failed = Ok(());
-            session::read(
-                path,
-                At::End,
-                &mut |replay, record, effect| {
-                    if failed.is_ok() {
-                        failed = writing.record(replay, record, effect);
-                    }
-                },
-                &mut |_| {},
-            )?;
+            again(&mut |replay, record, effect| {
+                if failed.is_ok() {
+                    failed = writing.record(replay, record, effect);
+                }
+            })?;
             failed?;
         }
         let trace = writing.list;

@@ -1,17 +1,18 @@
 //! Allocations that failed because memory was exhausted.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use gpumem_capture::{Event, EventKind, Seq};
 use gpumem_dataset::{Failure, Key};
 
 use super::book::Book;
 use super::cells::{int, micros};
+use crate::ask::CaptureFile;
 use crate::attribution::owner;
 use crate::replay::{At, OutOfMemory, Query, Replay};
-use crate::session::{self, Error, Session};
+use crate::session::{Error, Session};
 use crate::views::{CauseKind, CauseWatch};
+use crate::watch::Watch as _;
 
 /// How many failures of a capture have their causes judged: the one that `oom` shows, and the first others.
 const JUDGED: usize = 16;
@@ -59,7 +60,7 @@ impl Judged {
 }
 
 /// Reads a capture again if an allocation failed and the records of that time are not evicted.
-pub(super) fn judge(path: &Path, first: &Session) -> Result<Option<Judged>, Error> {
+pub(super) fn judge(file: &mut CaptureFile, first: &Session) -> Result<Option<Judged>, Error> {
     let Some((_, main)) = first.replay.main_failure() else {
         return Ok(None);
     };
@@ -75,16 +76,11 @@ pub(super) fn judge(path: &Path, first: &Session) -> Result<Option<Judged>, Erro
         .filter(|failure| first.replay.can_answer(At::Event(failure.seq).into()))
         .map(|failure| (failure.seq, CauseWatch::new(&first.replay, failure)))
         .collect();
-    let then = session::read(
-        path,
-        query,
-        &mut |replay, record, effect| {
-            for (_, watch) in &mut watches {
-                watch.observe(replay, record, effect);
-            }
-        },
-        &mut |_| {},
-    )?;
+    let then = file.read_with(query, &mut |replay, record, effect| {
+        for (_, watch) in &mut watches {
+            watch.after(replay, record, effect);
+        }
+    })?;
     let causes = watches.into_iter();
     let causes = causes.map(|(seq, watch)| (seq, watch.judge()));
     Ok(Some(Judged {

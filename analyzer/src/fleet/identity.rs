@@ -1,17 +1,7 @@
 //! The key of a capture.
 
-use std::path::Path;
-
-use gpumem_capture::{Identity, OpenError, Reader};
+use gpumem_capture::Identity;
 use gpumem_dataset::{Key, Keyed};
-
-/// A capture's key, from its header alone.
-///
-/// # Errors
-/// If the file cannot be opened as a capture.
-pub fn identity(path: &Path) -> Result<Key, OpenError> {
-    Ok(key(Reader::open(path)?.header().into()))
-}
 
 /// A capture's key, from its first bytes: see [`Identity::of_head`]. `None` if they are damaged or not a capture's.
 pub fn identity_of(head: &[u8]) -> Option<Key> {

@@ -28,7 +28,7 @@ mod tests;
 mod version;
 mod words;
 
-pub use identity::{identity, identity_of};
+pub use identity::identity_of;
 pub use options::Options;
 pub use outliers::{FleetOutliers, Outlying};
 pub use taken::{Taken, rows, take};

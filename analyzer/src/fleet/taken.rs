@@ -2,21 +2,23 @@
 
 use std::path::Path;
 
-use gpumem_capture::{Reader, Record};
+use gpumem_capture::Record;
 use gpumem_dataset::{CaptureRows, Event, Line};
 
 use super::book::Book;
 use super::failures::FailureWatch;
 use super::options::Options;
 use super::{events, failures, held, identity, ledger, rank, run, series, version};
+use crate::ask::CaptureFile;
 use crate::ranks::{CourseWatch, StepWatch};
 use crate::replay::{At, Query, Replay};
-use crate::session::{self, Error, Session};
+use crate::session::{Error, Session};
 
 /// A capture that was read for the dataset.
 pub struct Taken {
     /// Its rows, without its events.
     pub rows: CaptureRows,
+    file: CaptureFile,
     session: Session,
     options: Options,
 }
@@ -34,13 +36,11 @@ pub fn rows(path: &Path, name: &str, options: &Options) -> Result<CaptureRows, E
 /// # Errors
 /// Only where nothing can be read.
 pub fn take(path: &Path, name: &str, options: &Options) -> Result<Taken, Error> {
-    let mut watch = Watch::new(path)?;
-    let session = session::read(
-        path,
-        Query::keeping_peaks(),
-        &mut |replay, record, _| watch.observe(replay, &record),
-        &mut |_| {},
-    )?;
+    let mut file = CaptureFile::open(path)?;
+    let mut watch = Watch::new(file.header().started_wall_ns);
+    let session = file.read_with(Query::keeping_peaks(), &mut |replay, record, _| {
+        watch.observe(replay, &record);
+    })?;
     let replay = &session.replay;
     let started = session.header.started_wall_ns;
     let capture = identity::key((&session.header).into());
@@ -48,8 +48,8 @@ pub fn take(path: &Path, name: &str, options: &Options) -> Result<Taken, Error> 
     let mut held = held::HeldRows::new(capture);
     held.add(replay, "peak", At::Peak, &mut book);
     held.add(replay, "end", At::End, &mut book);
-    let ledger = ledger::rows(path, &session, capture, &mut book.words)?;
-    let judged = failures::judge(path, &session)?;
+    let ledger = ledger::rows(&mut file, &session, capture, &mut book.words)?;
+    let judged = failures::judge(&mut file, &session)?;
     if let Some(judged) = &judged {
         held.add(&judged.then.replay, "failure", judged.at(), &mut book);
     }
@@ -82,25 +82,32 @@ pub fn take(path: &Path, name: &str, options: &Options) -> Result<Taken, Error> 
     };
     Ok(Taken {
         rows,
+        file,
         session,
         options: options.clone(),
     })
 }
 
 impl Taken {
+    /// Whether another machine wrote the capture, or this one before its last boot. With process id 0 the writer is
+    /// unknown, and no process writes any more.
+    pub fn is_of_elsewhere(&self) -> bool {
+        let header = &self.session.header;
+        header.pid != 0 && !header.is_of_this_boot()
+    }
+
     /// Reads the capture again and passes its events to `sink`, in order. Returns the lines that they refer to and
     /// that [`Taken::rows`] lacks.
     ///
     /// # Errors
     /// The sink's, after which it is not called again; or if the capture cannot be read again.
     pub fn events<E: From<Error>>(
-        &self,
-        path: &Path,
+        &mut self,
         sink: &mut dyn FnMut(Event) -> Result<(), E>,
     ) -> Result<Vec<Line>, E> {
         let mut book = Book::new(&self.session, &self.options);
         let capture = self.rows.rank.capture;
-        events::each(path, &self.session, capture, &mut book, sink)?;
+        events::each(&mut self.file, &self.session, capture, &mut book, sink)?;
         let known: std::collections::BTreeSet<_> = self
             .rows
             .lines
@@ -121,13 +128,12 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(path: &Path) -> Result<Self, Error> {
-        let reader = Reader::open(path)?;
-        Ok(Self {
+    fn new(started_wall_ns: u64) -> Self {
+        Self {
             steps: StepWatch::default(),
-            course: CourseWatch::new(reader.header().started_wall_ns, series::STRETCHES),
+            course: CourseWatch::new(started_wall_ns, series::STRETCHES),
             failures: FailureWatch::default(),
-        })
+        }
     }
 
     fn observe(&mut self, replay: &Replay, record: &Record<'_>) {

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use gpumem_capture::{OpenError, Reader};
+use gpumem_capture::OpenError;
+
+use crate::ask;
 
 /// The maximum depth of folders that are searched.
 const DEPTH: usize = 8;
@@ -51,7 +53,7 @@ fn folder(path: &Path, depth: usize, found: &mut Found) {
 
 /// By its contents. A file with the extension of captures that cannot be opened is noted as unreadable.
 fn is_capture(path: &Path, found: &mut Found) -> bool {
-    match Reader::open(path) {
+    match ask::header(path) {
         Ok(_) => true,
         Err(OpenError::Foreign { .. }) => false,
         Err(error) => {

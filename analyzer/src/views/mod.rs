@@ -69,8 +69,8 @@ pub use hints::{Evidence, Hint, HintKind, HintWatch, Hints};
 pub use last_round::{LastRound, LeaksThen, last_round};
 pub use leaks::{Class, LEAST_STEPS, LeakHolder, LeakRow, Leaks, WARM_UP_STEPS};
 pub use ledger::{
-    Asked, By, JumpRow, Kind, Ledger, LedgerAt, LedgerRow, Place, Pool, PoolLine, ReadingRow,
-    Segment, SegmentLine, Workspaces,
+    Asked, By, JumpRow, Kind, Ledger, LedgerAt, LedgerRow, LedgerWatch, Place, Pool, PoolLine,
+    ReadingRow, Segment, SegmentLine, Workspaces,
 };
 pub use lines::{LinePart, LineRow, Lines};
 pub use moments::{DeviceThen, LevelThen, MOMENT_LEVELS, MomentKind, Moments};

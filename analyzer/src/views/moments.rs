@@ -107,12 +107,17 @@ pub struct Moments {
     pub devices: BTreeMap<DeviceOrdinal, Vec<DeviceThen>>,
     /// Points in time that need another reading, by event.
     wanted: BTreeMap<u64, Vec<Wanted>>,
+    /// Whether their figures can be computed from the live blocks.
+    counts: bool,
 }
 
 impl Moments {
     /// The peaks and the end, from the reading of `replay` and `timeline`; and a selection of others.
     pub fn choose(replay: &Replay, timeline: &Timeline) -> Self {
-        let mut moments = Self::default();
+        let mut moments = Self {
+            counts: replay.counts_as_followed(),
+            ..Self::default()
+        };
         for of in &timeline.devices {
             let device = of.device.map_or(DeviceOrdinal::NONE, DeviceOrdinal);
             let mut then = Vec::new();
@@ -148,7 +153,10 @@ impl Moments {
 
     /// The same for a part of the run, with the `timeline` of this part. All points in time need a second reading.
     pub fn of_stretch(replay: &Replay, timeline: &Timeline, stretch: Stretch) -> Self {
-        let mut moments = Self::default();
+        let mut moments = Self {
+            counts: replay.counts_as_followed(),
+            ..Self::default()
+        };
         for of in &timeline.devices {
             let device = of.device.map_or(DeviceOrdinal::NONE, DeviceOrdinal);
             moments.devices.insert(device, Vec::new());
@@ -214,16 +222,14 @@ impl Moments {
         ranked.into_iter().map(|(_, seq)| seq)
     }
 
-    /// Whether a second reading is needed.
-    pub fn wants_more(&self) -> bool {
-        !self.wanted.is_empty()
-    }
-
-    /// The query of the second reading: only what it needs.
-    pub fn second(first: &Replay) -> Query {
-        match first.counts_as_followed() {
-            true => Query::without_figures(),
-            false => At::End.into(),
+    /// The query of the second pass: only what it needs, or `other`, which something else needs. `None`: they exclude
+    /// each other.
+    pub fn second(first: &Replay, other: Option<Query>) -> Option<Query> {
+        match (first.counts_as_followed(), other) {
+            (true, None) => Some(Query::without_figures()),
+            (true, Some(other)) if first.sampling.is_none() => Some(other),
+            (false, None) => Some(At::End.into()),
+            (_, Some(_)) => None,
         }
     }
 
@@ -249,7 +255,10 @@ impl Moments {
                 time_ns,
                 ..TimelinePoint::default()
             };
-            let then = at(kind, &point, |level| replay.live_figures(device, level));
+            let then = at(kind, &point, |level| match self.counts {
+                true => replay.counted_figures(device, level),
+                false => replay.figures(device, level, At::End),
+            });
             self.devices.entry(device).or_default().push(then);
         }
     }

@@ -74,7 +74,8 @@ impl Survivors {
             Record::State(..) => return self.restore(replay),
             Record::Definition(..) => return,
         };
-        if replay.until().is_some_and(|until| seq > until) {
+        let until = replay.until().filter(|_| self.asked.moment != At::End);
+        if until.is_some_and(|until| seq > until) {
             return;
         }
         if self.asked.rounds.is_none() && event.kind == EventKind::STEP {

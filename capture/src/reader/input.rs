@@ -53,6 +53,11 @@ impl Input {
         }
     }
 
+    /// The open file.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Treats the data in the queue as written from now on.
     pub(crate) fn with_queue(&mut self, queue: Queue) {
         self.queue = Some(Box::new(queue));

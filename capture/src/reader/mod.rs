@@ -38,12 +38,21 @@ pub use progress::Progress;
 use crate::header::{StaticHeader, Unreadable};
 use crate::layout::{self, MAGIC, STATIC_BYTES};
 use crate::page::Part;
+use crate::recover::{MergeError, Merged, merge_open};
 use capture::Capture;
 pub(crate) use capture::is_closed;
 pub(crate) use input::Input;
 use progress::How;
 pub(crate) use queue::Queue;
 use records::read_all;
+
+/// The system's error on opening.
+fn io_error(path: &Path) -> impl Fn(io::Error) -> OpenError {
+    move |source| OpenError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
 
 /// How often the copies of a header are read, a millisecond apart, if they differ.
 const LOOKS_AT_COPIES: u32 = 20;
@@ -64,11 +73,22 @@ impl Reader {
     /// # Errors
     /// A specific reason for each kind of unreadable file; see [`OpenError`].
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let io_error = |source| OpenError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        let input = Input::open(path).map_err(io_error)?;
+        Self::of(path, Input::open(path).map_err(io_error(path))?)
+    }
+
+    /// Opens a capture. If its process has ended, the contents of its ring are first merged into the file: see
+    /// [`merge`](crate::merge).
+    ///
+    /// # Errors
+    /// As [`Reader::open`]. A failed merge is not an error: the ring is then read in place.
+    pub fn open_merged(path: &Path) -> Result<(Self, Result<Merged, MergeError>), OpenError> {
+        let input = Input::open(path).map_err(io_error(path))?;
+        let merged = merge_open(path, input.file());
+        Ok((Self::of(path, input)?, merged))
+    }
+
+    fn of(path: &Path, input: Input) -> Result<Self, OpenError> {
+        let io_error = |source| io_error(path)(source);
         let length = input.length().map_err(io_error)?;
         if length == 0 {
             return Err(OpenError::Empty {

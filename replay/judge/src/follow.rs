@@ -135,6 +135,11 @@ impl Follow {
         self.facts.as_ref()
     }
 
+    /// The failure.
+    pub fn failure(&self) -> OutOfMemory {
+        self.failure
+    }
+
     /// The level whose lines count.
     pub fn level(&self) -> Level {
         self.level

@@ -278,7 +278,7 @@ fn figures_that_are_counted_are_those_that_are_followed() {
                 .into_iter()
                 .flat_map(|device| [Level::TENSOR, Level::DRIVER].map(|level| (device, level)))
             {
-                let found = named(counted.live_figures(device, level));
+                let found = named(counted.counted_figures(device, level));
                 let expected = named(followed.figures(device, level, At::End));
                 assert_eq!(found, expected, "program {seed}: after {seq:?}");
                 compared += found.len();

@@ -7,8 +7,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use gpumem_analyze::fuzzing::judge_view;
+use gpumem_analyzer::ask::CaptureFile;
 use gpumem_analyzer::replay::At;
-use gpumem_analyzer::session::{self, Session};
+use gpumem_analyzer::session::{Error, Session};
 use gpumem_capture::DefKind;
 use gpumem_capture::fuzzing::{
     judge, judge_left_ring, judge_payload, names_file, page_file, ring_file, state_file,
@@ -108,6 +109,10 @@ fn write_parts(file: &File, parts: &[(u64, Vec<u8>)], length: u64) {
     }
 }
 
+fn read_unmerged(path: &Path, at: At) -> Result<Session, Error> {
+    CaptureFile::open_unmerged(path)?.read(at)
+}
+
 /// A bounded capture with any state, and records after it.
 pub fn state(bytes: &[u8]) {
     let (parts, length) = state_file(bytes);
@@ -120,7 +125,7 @@ pub fn state(bytes: &[u8]) {
         write_parts(&file, &parts, length);
         let _ = judge(path);
         for at in [At::Peak, At::End] {
-            if let Ok(session) = session::read_only(path, at, &mut |_, _, _| {}) {
+            if let Ok(session) = read_unmerged(path, at) {
                 check_sums(&session);
             }
         }
@@ -133,7 +138,7 @@ pub fn views(bytes: &[u8]) {
         return;
     };
     with_file(&page_file(pages), |path| {
-        if let Ok(session) = session::read_only(path, At::End, &mut |_, _, _| {}) {
+        if let Ok(session) = read_unmerged(path, At::End) {
             check_sums(&session);
         }
         judge_view(path, usize::from(*which));

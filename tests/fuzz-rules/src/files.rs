@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use gpumem_analyze::fuzzing::judge_budgets;
+use gpumem_analyzer::ask;
 use gpumem_analyzer::import::torch_snapshot;
 use gpumem_analyzer::pickle::read;
 use gpumem_analyzer::replay::At;
-use gpumem_analyzer::session;
 use gpumem_analyzer::symbols::fuzzing::{judge_library, judge_name, judge_perf_map};
 use gpumem_sim_machine::Machine;
 
@@ -31,7 +31,7 @@ pub fn pickle(bytes: &[u8]) {
     let imported = torch_snapshot(bytes, "fuzz.pickle", &path);
     IMPORTED.fetch_add(u32::from(path.exists()), Ordering::Relaxed);
     if imported.is_ok() {
-        let read = session::read(&path, At::End, &mut |_, _, _| {}, &mut |_| {});
+        let read = ask::read(&path, At::End);
         let session = read.expect("what was written can be read");
         assert!(session.integrity.damage.is_empty(), "nothing is damaged");
         check_sums(&session);

@@ -5,15 +5,15 @@ use std::path::Path;
 use gpumem_analyzer::envelope::View;
 use gpumem_analyzer::render::{Terminal, scopes_text, sizes_text, temporary_text, threads_text};
 use gpumem_analyzer::replay::Query;
-use gpumem_analyzer::session::Observer;
 use gpumem_analyzer::views::{BlockEvents, Histogram, ScopeWatch, ThreadWatch};
+use gpumem_analyzer::watch::Observer;
 use gpumem_capture::Level;
 use serde::Serialize;
 
 use super::exit::Exit;
 use super::output::Output;
 use super::pivot::Rows;
-use super::read::{read_for_blocks, read_with};
+use super::read::Opened;
 use super::view::{Of, print};
 use crate::args::Format;
 
@@ -51,7 +51,7 @@ pub fn threads(args: Blocks<'_>, output: &mut Output<'_>) -> anyhow::Result<Exit
 }
 
 /// Reads the capture for an observer.
-type Read<'a> = &'a dyn Fn(&mut Observer<'_>) -> anyhow::Result<()>;
+type Read<'a> = &'a mut dyn FnMut(&mut Observer<'_>) -> anyhow::Result<()>;
 
 /// Prints the rows of a view of each block. The capture is read twice, because the level and all names must be known first.
 /// `bounded`: what a bounded capture has only the newest of.
@@ -67,12 +67,13 @@ where
 {
     let (file, selection) = (args.file, &args.rows.selection);
     let (part, query) = (&selection.part, Query::from(selection.at));
-    let (first, level) = read_for_blocks(file, query, part)?;
+    let mut capture = Opened::open(file)?;
+    let (first, level) = capture.read_for_blocks(query, part)?;
     output.notes.bounded(&first, bounded);
     let sizes = part.size.unwrap_or_default();
     let blocks = BlockEvents::new(&first.replay, level, part.select_of_events()?, sizes);
-    let rows = rows(blocks, &|observer| {
-        read_with(file, query, observer).map(|_| ())
+    let rows = rows(blocks, &mut |observer| {
+        capture.read_with(query, observer).map(drop)
     })?;
     let of = Of {
         file,
@@ -94,9 +95,10 @@ where
 pub fn scopes(args: Blocks<'_>, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let (file, part) = (args.file, &args.rows.selection.part);
     let mut watch = ScopeWatch::default();
-    let session = read_with(file, Query::default(), &mut |replay, record, effect| {
-        watch.observe(replay, record, effect);
-    })?;
+    let session =
+        Opened::open(file)?.read_with(Query::default(), &mut |replay, record, effect| {
+            watch.observe(replay, record, effect);
+        })?;
     let scopes = watch.finish(&session.replay);
     let notes = [
         (
@@ -136,7 +138,9 @@ pub fn scopes(args: Blocks<'_>, output: &mut Output<'_>) -> anyhow::Result<Exit>
 /// Lines with temporary blocks.
 pub fn temporary(args: Blocks<'_>, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = args.file;
-    let (session, lines) = args.rows.temporary_lines(file, &mut output.notes)?;
+    let (session, lines) = args
+        .rows
+        .temporary_lines(&mut Opened::open(file)?, &mut output.notes)?;
     let of = Of {
         file,
         session: &session,

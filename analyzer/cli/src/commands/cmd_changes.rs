@@ -9,7 +9,7 @@ use gpumem_analyzer::views::{BlockEvents, Change, Changes, Select};
 
 use super::exit::Exit;
 use super::output::Output;
-use super::read::{read, read_with};
+use super::read::Opened;
 use super::view::Of;
 use crate::args::Format;
 use crate::selection::Part;
@@ -41,7 +41,8 @@ fn no_moment(_: &str) -> Result<String, String> {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let part = &args.part;
     let file = &part.capture(&args.file);
-    let first = read(file, At::End)?;
+    let mut capture = Opened::open(file)?;
+    let first = capture.read(At::End)?;
     let level = part.level(&first)?;
     let blocks = Select {
         file: None,
@@ -87,7 +88,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if blocks != Select::default() || !sizes.are_all() {
         changes = changes.only(BlockEvents::new(&first.replay, level, blocks, sizes));
     }
-    read_with(file, At::End, &mut |replay, record, effect| {
+    capture.read_with(At::End, &mut |replay, record, effect| {
         changes.observe(replay, record, effect);
     })?;
     changes.finish();

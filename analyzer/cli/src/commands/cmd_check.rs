@@ -8,13 +8,13 @@ use gpumem_analyzer::envelope::{Body, Heads, View};
 use gpumem_analyzer::render::{Style, account_lines, bytes, count, reached_line};
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::Session;
-use gpumem_capture::{Merged, Reader, merge, merge_held};
+use gpumem_capture::{Merged, merge_held};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::exit::{Exit, explained};
+use super::exit::Exit;
 use super::output::{Output, file_name};
-use super::read::read;
+use super::read::Opened;
 use super::symbolize;
 use super::view::Of;
 use crate::args::Format;
@@ -105,39 +105,46 @@ pub struct Args {
     pub file: PathBuf,
 }
 
-/// Writes the events that the capture's process left in memory to it. Returns text about that; `None`: it left no events.
-fn recover(args: &Args) -> anyhow::Result<Option<&'static str>> {
-    let reader = Reader::open(&args.file).map_err(|error| explained(&args.file, &error.into()))?;
-    let merged = match &args.ring {
-        None => merge(&args.file)?,
+/// Opens the capture, and writes the events that its process left in memory to it. Returns text about that; `None`: it
+/// left no events.
+fn recover(args: &Args) -> anyhow::Result<(Opened, Option<&'static str>)> {
+    let held = match &args.ring {
+        None => None,
         Some(ring) => {
-            let ring_file = gpumem_files::read::open(ring);
-            merge_held(
-                &args.file,
-                ring_file.with_context(|| ring.display().to_string())?,
-            )?
+            // What is no capture is said before what its ring is.
+            Opened::open(&args.file)?;
+            let file = gpumem_files::read::open(ring);
+            let file = file.with_context(|| ring.display().to_string())?;
+            Some(merge_held(&args.file, file)?)
         }
     };
-    Ok(match merged {
+    let capture = Opened::open(&args.file)?;
+    let merged = match held {
+        Some(merged) => merged,
+        None => capture.merged()?,
+    };
+    let is_running = capture.is_running();
+    let about = match merged {
         Merged::Done => Some("wrote the events that its process left in memory to the capture"),
-        Merged::InUse if reader.header().is_running() && args.ring.is_some() => {
+        Merged::InUse if is_running && args.ring.is_some() => {
             bail!("{}: its process is still running", args.file.display())
         }
-        Merged::InUse if reader.header().is_running() => Some("its process is still running"),
+        Merged::InUse if is_running => Some("its process is still running"),
         Merged::InUse => Some("another program is recovering it"),
         Merged::OfAnotherUser => Some("it belongs to another user: check it as that user"),
         _ => None,
-    })
+    };
+    Ok((capture, about))
 }
 
 /// Runs the command.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let recovered = recover(args)?;
+    let (mut capture, recovered) = recover(args)?;
     if let Some(recovered) = recovered {
         let file = args.file.display();
         output.notes.say(format_args!("{file}: {recovered}"));
     }
-    let session = read(&args.file, At::End)?;
+    let session = capture.read(At::End)?;
     let length = std::fs::metadata(&args.file)
         .map(|found| found.len())
         .unwrap_or(0);
@@ -158,7 +165,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         }
     }
     if let Some(target) = &args.copy.symbolize {
-        let text = symbolize::run(&args.file, &session, &args.copy, target)?;
+        let text = symbolize::run(&mut capture, &session, &args.copy, target)?;
         match args.format {
             Format::Json => text.lines().for_each(|line| output.notes.say(line.trim())),
             Format::Text => output.text(&text)?,

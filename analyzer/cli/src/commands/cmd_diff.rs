@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::exit::Exit;
 use super::output::{Output, file_name};
-use super::read::read;
+use super::read::Opened;
 use crate::args::Format;
 use crate::selection::Selection;
 
@@ -84,8 +84,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         &from.part.capture(&args.before),
         &from.part.capture(&args.after),
     );
-    let before = read(first, from.query())?;
-    let after = read(second, to.query())?;
+    let before = Opened::open(first)?.read(from.query())?;
+    let after = Opened::open(second)?.read(to.query())?;
     let level = from.part.level(&before)?;
     let lines = [(&before, from), (&after, &to)].map(|(session, selection)| {
         let lines = Lines::of(&session.replay, &selection.held(session, level));

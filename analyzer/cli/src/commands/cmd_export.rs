@@ -10,6 +10,7 @@ mod events;
 mod stacks;
 mod task;
 
+use std::cell::RefCell;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -21,7 +22,7 @@ use gpumem_files::write::{NewFile, temporary_folder};
 
 use super::exit::Exit;
 use super::output::{Notes, Output, To, beside};
-use super::read::read_with;
+use super::read::Opened;
 use crate::devices;
 use args::Format;
 use task::Task;
@@ -48,7 +49,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             Ok((said, Exit::of(&session)))
         });
     }
-    let (first, steps) = first(args, file)?;
+    let mut capture = Opened::open(file)?;
+    let (first, steps) = first(args, &mut capture)?;
     output.notes.caveats(&first);
     let over_time = args.format.is_of_events()
         || matches!(args.format, Format::Perfetto | Format::TorchSnapshot);
@@ -58,6 +60,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let task = Task {
         args,
         file,
+        capture: RefCell::new(capture),
         first: &first,
         steps,
         folder: folder(&to(args, file).path, to_stdout),
@@ -116,14 +119,14 @@ fn deliver(
 }
 
 /// The first reading: everything that the second one and the names need, and figures of the peak and the end.
-fn first(args: &Args, file: &Path) -> anyhow::Result<(Session, Steps)> {
+fn first(args: &Args, capture: &mut Opened) -> anyhow::Result<(Session, Steps)> {
     let moment = match args.format {
         Format::Folded | Format::Firefox => args.at.unwrap_or_default(),
         Format::Speedscope | Format::Pprof => At::Peak,
         _ => At::End,
     };
     let mut steps = Steps::default();
-    let session = read_with(file, args.query(moment), &mut |_, record, _| {
+    let session = capture.read_with(args.query(moment), &mut |_, record, _| {
         steps.observe(record);
     })?;
     devices::known(&session, args.part.device)?;

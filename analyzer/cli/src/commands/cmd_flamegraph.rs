@@ -15,7 +15,7 @@ use gpumem_capture::Level;
 use super::exit::Exit;
 use super::output::{Notes, Output, To, beside, file_name};
 use super::pivot::{OfArg, Rows, conflict};
-use super::read::symbols;
+use super::read::{Opened, symbols};
 use crate::args::SymbolArgs;
 use crate::selection::moment;
 
@@ -104,14 +104,22 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if args.rows.thread.is_some() && args.colour_by != ColourByArg::Kind {
         return Err(conflict("--thread and --colour-by exclude each other"));
     }
-    let told = told(file, args, args.rows.selection.at, &mut output.notes)?;
+    let mut capture = Opened::open(file)?;
+    let told = told(
+        &mut capture,
+        args,
+        args.rows.selection.at,
+        &mut output.notes,
+    )?;
     output.notes.caveats(&told.session);
     let mut exit = Exit::of(&told.session);
     let (level, folded) = (told.level, &told.folded);
     let before = match (&args.diff, args.from) {
         (Some(other), _) => {
             let other_file = &args.rows.selection.part.capture(other);
-            let before = self::told(other_file, args, args.rows.selection.at, &mut output.notes)?;
+            let mut other_capture = Opened::open(other_file)?;
+            let at = args.rows.selection.at;
+            let before = self::told(&mut other_capture, args, at, &mut output.notes)?;
             output.notes.caveats(&before.session);
             if Exit::of(&before.session) == Exit::Partial {
                 exit = Exit::Partial;
@@ -119,7 +127,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             Some((before.folded, format!("than in {}", file_name(other))))
         }
         (None, Some(from)) => Some((
-            self::told(file, args, from, &mut output.notes)?.folded,
+            self::told(&mut capture, args, from, &mut output.notes)?.folded,
             format!("than {}", at(from)),
         )),
         (None, None) => None,
@@ -178,15 +186,20 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
 }
 
 /// The frames of a capture.
-fn told(file: &Path, args: &Args, moment: At, notes: &mut Notes<'_>) -> anyhow::Result<Told> {
-    let pivot = args.rows.read(file, moment, None, notes)?;
+fn told(
+    capture: &mut Opened,
+    args: &Args,
+    moment: At,
+    notes: &mut Notes<'_>,
+) -> anyhow::Result<Told> {
+    let pivot = args.rows.read(capture, moment, None, notes)?;
     let by = match args.by {
         FrameByArg::Line => FrameBy::Line,
         FrameByArg::Function => FrameBy::Function,
         FrameByArg::Module => FrameBy::Module,
     };
     let session = pivot.session;
-    let (mut symbols, bar) = symbols(file, &session, &args.symbols);
+    let (mut symbols, bar) = symbols(capture.path(), &session, &args.symbols);
     let mut source = Source::new(&session.replay.names, &session.header);
     let mut text = |file: &str, line: u32| source.whole_line(file, line).to_owned();
     let folding = Folding {

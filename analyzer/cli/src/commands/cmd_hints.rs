@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use gpumem_analyzer::ask::SecondPass;
 use gpumem_analyzer::render::hints_text;
 use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::views::{Asked, HintWatch, Hints};
 
 use super::exit::Exit;
 use super::output::Output;
-use super::read::{cause_of, ledgers, read_with, replays_of};
+use super::read::{Opened, replays_of};
 use super::view::{Of, print};
 use crate::args::Format;
 
@@ -29,19 +30,16 @@ pub struct Args {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let replays = args.whatif.as_deref().map(replays_of).transpose()?;
     let mut watch = HintWatch::default();
-    let session = read_with(
-        &args.file,
-        Query::keeping_peaks(),
-        &mut |replay, record, effect| {
-            watch.observe(replay, record, effect);
-        },
-    )?;
+    let mut capture = Opened::open(&args.file)?;
+    let session = capture.read_with(Query::keeping_peaks(), &mut |replay, record, effect| {
+        watch.observe(replay, record, effect);
+    })?;
     watch.finish();
-    let ledgers = ledgers(&args.file, &session, Asked::default())?;
-    let cause = match session.replay.main_failure() {
-        Some(main) => Some(cause_of(&args.file, &session, main, replays.as_ref())?),
-        None => None,
-    };
+    let second = SecondPass::after(&session)
+        .ledgers(Asked::default())
+        .cause(session.replay.main_failure());
+    let later = capture.read_later(second, replays.as_ref())?;
+    let (ledgers, cause) = (later.ledgers.concat(), later.cause);
     let hints = Hints::of(&session, cause.as_ref(), &ledgers, &watch, replays.as_ref());
     let of = Of {
         file: &args.file,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use gpumem_analyzer::ask::SecondPass;
 use gpumem_analyzer::render::{
     Source, Terminal, WENT_ON, account_lines, bytes, count, failure_text, page_html, what_ran,
 };
@@ -12,11 +13,13 @@ use gpumem_analyzer::views::{
     Asked, FollowBlocks, HintWatch, Hints, LastRound, Moment, MomentKind, Moments, Page, PageHead,
     PageLimits, PageSources, Room, Stretch, Summary, TimelineBuilder,
 };
+use gpumem_analyzer::watch::Both;
+use gpumem_capture::Record;
 
 use super::exit::Exit;
-use super::moment::{PeakOf, has_events, moment_of, part, stretch};
+use super::moment::{PeakOf, has_events, moments_of, part, stretch};
 use super::output::{Output, To, beside, file_name};
-use super::read::{cause, ledgers, read_with, symbols};
+use super::read::{Opened, symbols};
 use crate::args::SymbolArgs;
 use crate::selection::{Capture, moment};
 
@@ -56,17 +59,17 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.capture.path();
-    let stretch = stretch(file, args.from, args.to, PeakOf::default())?;
+    let mut capture = Opened::open(file)?;
+    let at = Some(args.at).filter(|at| !matches!(at, At::Peak | At::End));
+    let points = [args.from, args.to, at];
+    let [from, to, at] = moments_of(&mut capture, points, PeakOf::default())?;
+    let stretch = stretch(file, from, to)?;
     let mut builder = TimelineBuilder::of(stretch);
     let mut watch = HintWatch::default();
-    let session = read_with(
-        file,
-        Query::keeping_peaks(),
-        &mut |replay, record, effect| {
-            builder.observe(replay, record, effect);
-            watch.observe(replay, record, effect);
-        },
-    )?;
+    let session = capture.read_with(Query::keeping_peaks(), &mut |replay, record, effect| {
+        builder.observe(replay, record, effect);
+        watch.observe(replay, record, effect);
+    })?;
     watch.finish();
     let replay = &session.replay;
     has_events(file, stretch, replay.last_seq)?;
@@ -75,24 +78,38 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         true => Moments::choose(replay, &timeline),
         false => Moments::of_stretch(replay, &timeline, stretch),
     };
-    let shown = shown(file, args.at, stretch, replay)?;
+    let shown = shown(file, (args.at, at), stretch, replay)?;
     if let Some(shown) = shown {
         moments.also(MomentKind::Asked, shown);
     }
     let mut blocks = FollowBlocks::choose(replay, &moments, ROOM, stretch);
     let mut last_round = LastRound::of(replay, watch.rounds(replay));
-    let second = Moments::second(replay);
-    let last = read_with(file, second, &mut |replay, record, effect| {
+    let failure = replay.main_failure();
+    let at_failure = failure.map(|(_, failure)| At::Event(failure.seq).into());
+    let query = Moments::second(replay, at_failure);
+    let mut second = SecondPass::after(&session)
+        .ledgers(Asked::default())
+        .cause(failure.filter(|_| query.is_some()));
+    let mut observed = |replay: &Replay, record: Record<'_>, effect| {
         moments.observe(replay, record);
         blocks.observe(replay, record, effect);
         last_round.observe(replay, record, effect);
-    })?;
+    };
+    let query = query.unwrap_or(At::End.into());
+    let last = capture.read_watched(query, &mut Both(&mut second, &mut observed))?;
     let blocks = blocks.finish(&last.replay);
     let leaks = last_round.finish(&last.replay);
+    let later = second.finish(Some(&last.replay), None);
     drop(last);
     let moments = moments.finish();
-    let ledgers = ledgers(file, &session, Asked::default())?;
-    let cause = cause(file, &session)?;
+    let ledgers = later.ledgers.concat();
+    let cause = match (failure, later.cause) {
+        (Some(_), None) => {
+            let third = SecondPass::after(&session).cause(failure);
+            capture.read_later(third, None)?.cause
+        }
+        (_, cause) => cause,
+    };
     let sources = PageSources {
         replay,
         timeline: &timeline,
@@ -169,15 +186,20 @@ fn head(file: &Path, session: &Session) -> PageHead {
 }
 
 /// The event of the point in time to show first; `None`: the peak.
-fn shown(file: &Path, at: At, stretch: Stretch, replay: &Replay) -> anyhow::Result<Option<u64>> {
-    let found = match at {
-        At::Peak => return Ok(None),
-        At::End => stretch.to.unwrap_or(Moment {
-            seq: replay.last_seq,
-            time: replay.last,
-        }),
-        at => moment_of(file, at, PeakOf::default())?,
+fn shown(
+    file: &Path,
+    (at, moment): (At, Option<Moment>),
+    stretch: Stretch,
+    replay: &Replay,
+) -> anyhow::Result<Option<u64>> {
+    if at == At::Peak {
+        return Ok(None);
+    }
+    let end = Moment {
+        seq: replay.last_seq,
+        time: replay.last,
     };
+    let found = moment.or(stretch.to).unwrap_or(end);
     let begin = stretch.from.map_or(0, |from| from.seq.0);
     let end = stretch.to.map_or(replay.last_seq, |to| to.seq).0;
     if !(begin..=end).contains(&found.seq.0) {

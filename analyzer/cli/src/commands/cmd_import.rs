@@ -10,7 +10,7 @@ use gpumem_files::write::{By, at_path};
 
 use super::exit::Exit;
 use super::output::{Output, file_name, quoted};
-use super::read::read;
+use super::read::Opened;
 use gpumem_analyzer::render::caveats;
 use gpumem_analyzer::replay::At;
 
@@ -53,7 +53,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         error => anyhow::anyhow!("cannot write {to}: {error}"),
     })?;
     drop(bytes);
-    let session = read(&args.output, At::End)?;
+    let session = Opened::open(&args.output)?.read(At::End)?;
     output.text(&caveats(&session.account, output.terminal))?;
     output.text(&format!(
         "{to}: {} of {}, {} written\n",

@@ -8,7 +8,7 @@ use gpumem_analyzer::views::{LEAST_STEPS, WARM_UP_STEPS};
 
 use super::exit::Exit;
 use super::output::Output;
-use super::read::survivors;
+use super::read::Opened;
 use super::view::{Of, print};
 use crate::args::Format;
 use crate::selection::{Part, moment};
@@ -50,7 +50,7 @@ fn not_the_peak(text: &str) -> Result<At, String> {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.part.capture(&args.file);
     let ages = (args.steps, args.warm_up);
-    let (session, survivors, at) = survivors(file, &args.part, args.at, ages)?;
+    let (session, survivors, at) = Opened::open(file)?.survivors(&args.part, args.at, ages)?;
     let leaks = survivors.leaks(&session.replay);
     output
         .notes

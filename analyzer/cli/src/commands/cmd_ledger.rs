@@ -4,6 +4,7 @@ use std::iter;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use gpumem_analyzer::ask::SecondPass;
 use gpumem_analyzer::render::{ledger_text, pool_text};
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{Asked, By, LedgerAt};
@@ -13,7 +14,7 @@ use super::exit::Exit;
 use super::output::Output;
 use super::pivot::conflict;
 use super::pool::{self, Pool};
-use super::read::{ledgers, not_kept, read};
+use super::read::{Opened, not_kept};
 use super::view::{Of, print};
 use crate::args::Format;
 use crate::devices;
@@ -168,7 +169,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         ..Query::default()
     };
     let file = &args.capture.path();
-    let session = read(file, query)?;
+    let mut capture = Opened::open(file)?;
+    let session = capture.read(query)?;
     let at = match (args.at, session.replay.until()) {
         (When::PeakOf(level), _) => LedgerAt::PeakOf(level),
         (_, Some(seq)) => LedgerAt::At(seq),
@@ -191,7 +193,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         by: args.by.into(),
         device,
     };
-    let ledgers = ledgers(file, &session, asked)?;
+    let second = SecondPass::after(&session).ledgers(asked);
+    let ledgers = capture.read_later(second, None)?.ledgers.concat();
     let of = Of {
         file,
         session: &session,

@@ -17,7 +17,7 @@ use super::by_block::{self, Blocks};
 use super::exit::Exit;
 use super::output::Output;
 use super::pivot::{OfArg, Pivot, Rows, conflict, sentence};
-use super::read::read;
+use super::read::Opened;
 use super::view::{Of, print};
 use crate::args::Format;
 
@@ -250,7 +250,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         _ => {}
     }
     let moment = args.rows.selection.at;
-    let mut pivot = args.rows.read(file, moment, args.step, &mut output.notes)?;
+    let mut capture = Opened::open(file)?;
+    let mut pivot = args
+        .rows
+        .read(&mut capture, moment, args.step, &mut output.notes)?;
     let (level, mismatches) = (pivot.stacks.level, pivot.stacks.mismatches());
     output.notes.mismatches(&mismatches, "rows", level);
     let replay = &pivot.session.replay;
@@ -376,7 +379,7 @@ where
 /// The source with bytes in its margin.
 fn annotated(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let (file, selection) = (&args.capture(), &args.rows.selection);
-    let session = read(file, selection.query())?;
+    let session = Opened::open(file)?.read(selection.query())?;
     let level = selection.part.level(&session)?;
     let select = selection.part.select();
     let annotated = Annotated::at(&session.replay, level, selection.at, &select);

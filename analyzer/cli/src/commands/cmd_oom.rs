@@ -10,14 +10,17 @@ use gpumem_analyzer::render::{
 };
 use gpumem_analyzer::replay::{At, OutOfMemory, Replay};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Asked, By, ByStack, Cause, Ledger, LedgerAt, LineRow, Lines, Select};
+use gpumem_analyzer::views::{
+    Asked, By, ByStack, Cause, CauseWatch, Ledger, LedgerAt, LedgerWatch, LineRow, Lines, Select,
+};
+use gpumem_analyzer::watch::Both;
 use gpumem_capture::{Level, ProcessKey};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::exit::Exit;
 use super::output::Output;
-use super::read::{cause_of, ledgers, read, replays_of};
+use super::read::{Opened, replays_of};
 use super::view::{Of, print};
 use crate::args::Format;
 
@@ -101,7 +104,8 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let replays = args.whatif.as_deref().map(replays_of).transpose()?;
-    let first = read(&args.file, At::End)?;
+    let mut capture = Opened::open(&args.file)?;
+    let first = capture.read(At::End)?;
     let failures = first.replay.failures.all();
     let Some((main, _)) = first.replay.main_failure() else {
         if let Some(number) = args.failure {
@@ -122,15 +126,18 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         );
     };
     let answered = first.replay.failures.answered();
-    drop(first);
-    let session = read(&args.file, At::Event(failure.seq))?;
     let asked = Asked {
         at: LedgerAt::At(failure.seq),
         by: By::default(),
         device: Some(failure.event.device),
     };
-    let cause = cause_of(&args.file, &session, (number, *failure), replays.as_ref())?;
-    let ledgers = ledgers(&args.file, &session, asked)?;
+    let mut ledgers = LedgerWatch::new(&first.replay, asked);
+    let mut cause = CauseWatch::new(&first.replay, *failure);
+    let mut both = Both(&mut ledgers, &mut cause);
+    let session = capture.read_watched(At::Event(failure.seq), &mut both)?;
+    let cause = cause.finish(&session.replay, number, replays.as_ref());
+    let ledgers = ledgers.finish(Some(&session.replay));
+    drop(first);
     let select = Select::default();
     let [tensor, driver, host] = [Level::TENSOR, Level::DRIVER, Level::HOST].map(|level| {
         let held = ByStack::at(&session.replay, level, At::Event(failure.seq), &select);

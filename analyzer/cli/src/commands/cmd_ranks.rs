@@ -6,12 +6,11 @@ mod pictures;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use gpumem_analyzer::ask::CaptureFile;
 use gpumem_analyzer::envelope::Captures;
 use gpumem_analyzer::ranks::{DrawnWatch, Figures, Job, Keys, Mesh, StepWatch, find};
 use gpumem_analyzer::render::ranks_text;
 use gpumem_analyzer::replay::Query;
-use gpumem_analyzer::session;
-use gpumem_capture::Reader;
 
 use super::each::each;
 use super::exit::{Exit, explained};
@@ -94,21 +93,17 @@ fn read_all(captures: &[PathBuf], columns: Option<usize>) -> Read {
 
 fn read_one(path: &Path, columns: Option<usize>, read: &Mutex<Read>) {
     let mut watch = StepWatch::default();
-    // If it cannot be opened, the reading below reports that.
-    let started = Reader::open(path).map_or(0, |reader| reader.header().started_wall_ns);
-    let mut drawn = DrawnWatch::new(started, columns);
-    let session = session::read(
-        path,
-        Query::default(),
-        &mut |replay, record, _| {
+    let session = CaptureFile::open(path).and_then(|mut capture| {
+        let mut drawn = DrawnWatch::new(capture.header().started_wall_ns, columns);
+        let session = capture.read_with(Query::default(), &mut |replay, record, _| {
             watch.observe(replay, &record);
             drawn.observe(replay, &record);
-        },
-        &mut |_| {},
-    );
+        })?;
+        Ok((session, drawn))
+    });
     let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
     match session {
-        Ok(session) => {
+        Ok((session, drawn)) => {
             let mut figures = Figures::of(path, &session, watch, &mut read.keys);
             figures.drawn = drawn.finish(figures.row.device, figures.row.end.at_unix_ns);
             read.figures.push(figures);

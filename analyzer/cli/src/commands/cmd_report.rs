@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gpumem_analyzer::ask::SecondPass;
 use gpumem_analyzer::render::{
     FlameLook, ReportChanges, Source, flamegraph, last_line, report_text, summary_text,
 };
@@ -16,7 +17,7 @@ use gpumem_files::write::{self, By};
 
 use super::exit::Exit;
 use super::output::{Output, beside, file_name, quoted};
-use super::read::{cause, ledgers, pid, read, read_with, symbols};
+use super::read::{Opened, symbols};
 use super::view::Of;
 use crate::args::{Format, SymbolArgs};
 
@@ -51,7 +52,7 @@ impl Args {
 
 /// What ran, and all counters.
 fn counters(file: &Path, format: Format, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let session = read(file, At::End)?;
+    let session = Opened::open(file)?.read(At::End)?;
     let summary = Summary::of(&session);
     match format {
         Format::Json => {
@@ -77,20 +78,17 @@ pub fn run(
     format: Format,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Exit> {
-    let pid = pid(file)?;
+    let mut capture = Opened::open(file)?;
+    let pid = capture.pid();
     let (mut tensor, mut driver) = (Greatest::default(), Greatest::default());
     let mut watch = HintWatch::default();
     let mut tensor_changes = Changes::new(Level::TENSOR, pid, |change| tensor.add(change));
     let mut driver_changes = Changes::new(Level::DRIVER, pid, |change| driver.add(change));
-    let session = read_with(
-        file,
-        Query::keeping_peaks(),
-        &mut |replay, record, effect| {
-            tensor_changes.observe(replay, record, effect);
-            driver_changes.observe(replay, record, effect);
-            watch.observe(replay, record, effect);
-        },
-    )?;
+    let session = capture.read_with(Query::keeping_peaks(), &mut |replay, record, effect| {
+        tensor_changes.observe(replay, record, effect);
+        driver_changes.observe(replay, record, effect);
+        watch.observe(replay, record, effect);
+    })?;
     tensor_changes.finish();
     driver_changes.finish();
     drop((tensor_changes, driver_changes));
@@ -105,8 +103,11 @@ pub fn run(
         shown: greatest.take(CHANGES),
     };
     watch.finish();
-    let ledgers = ledgers(file, &session, Asked::default())?;
-    let cause = cause(file, &session)?;
+    let second = SecondPass::after(&session)
+        .ledgers(Asked::default())
+        .cause(session.replay.main_failure());
+    let later = capture.read_later(second, None)?;
+    let (ledgers, cause) = (later.ledgers.concat(), later.cause);
     let hints = Hints::of(&session, None, &ledgers, &watch, None);
     if format == Format::Json {
         output.notes.caveats(&session);

@@ -11,9 +11,9 @@ use gpumem_analyzer::views::{Timeline, TimelineBuilder};
 use gpumem_capture::DeviceOrdinal;
 
 use super::exit::Exit;
-use super::moment::{PeakOf, has_events, part, stretch};
+use super::moment::{PeakOf, has_events, moments_of, part, stretch};
 use super::output::{Output, To, beside, file_name};
-use super::read::read_with;
+use super::read::Opened;
 use super::view::Of;
 use crate::devices;
 use crate::selection::{Capture, LevelArg, moment};
@@ -68,15 +68,13 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         device: only,
         level,
     };
-    let stretch = stretch(file, args.from, args.to, peak)?;
+    let mut capture = Opened::open(file)?;
+    let [from, to] = moments_of(&mut capture, [args.from, args.to], peak)?;
+    let stretch = stretch(file, from, to)?;
     let mut builder = TimelineBuilder::of(stretch);
-    let session = read_with(
-        file,
-        Query::keeping_peaks(),
-        &mut |replay, record, effect| {
-            builder.observe(replay, record, effect);
-        },
-    )?;
+    let session = capture.read_with(Query::keeping_peaks(), &mut |replay, record, effect| {
+        builder.observe(replay, record, effect);
+    })?;
     devices::known(&session, args.device)?;
     has_events(file, stretch, session.replay.last_seq)?;
     let timeline = builder.finish(&session.replay, level, only);

@@ -9,7 +9,7 @@ use gpumem_analyzer::views::Node;
 use super::exit::Exit;
 use super::output::Output;
 use super::pivot::{Rows, sentence};
-use super::read::symbols;
+use super::read::{Opened, symbols};
 use super::view::{Of, print};
 use crate::args::{Format, SymbolArgs};
 
@@ -55,9 +55,10 @@ pub struct Args {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let selection = &args.rows.selection;
     let file = &selection.part.capture(&args.file);
+    let mut capture = Opened::open(file)?;
     let pivot = args
         .rows
-        .read(file, selection.at, None, &mut output.notes)?;
+        .read(&mut capture, selection.at, None, &mut output.notes)?;
     let (session, held, when) = (pivot.session, pivot.stacks, pivot.when);
     let (root, of) = match args.by {
         ByArg::Module => (Node::by_module(&session.replay, &held), TreeOf::Modules),

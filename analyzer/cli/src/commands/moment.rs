@@ -1,15 +1,17 @@
-//! Finds the event of a requested point in time, by reading the capture.
+//! Finds the events of requested points in time, by a pass over the capture.
 
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
 use gpumem_analyzer::render::count;
 use gpumem_analyzer::replay::{At, Replay};
+use gpumem_analyzer::session::Session;
+use gpumem_analyzer::unanswered::Unanswered;
 use gpumem_analyzer::units::time;
 use gpumem_analyzer::views::{Moment, Stretch};
-use gpumem_capture::{DeviceOrdinal, Level, Record, Seq};
+use gpumem_capture::{DeviceOrdinal, Level, Nanos, Record, Seq};
 
-use super::read::{not_kept, read, read_with};
+use super::read::{Opened, not_kept};
 
 /// The device and level of a peak; by default the device that held most.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,53 +22,97 @@ pub struct PeakOf {
     pub level: Option<Level>,
 }
 
-/// The last recorded event at a point in time, and its time.
-pub fn moment_of(file: &Path, at: At, peak: PeakOf) -> anyhow::Result<Moment> {
-    let moment = match at {
-        At::Peak | At::End | At::Failure => {
-            let session = read(file, At::End)?;
-            let replay = &session.replay;
-            let moment = match at {
-                At::Peak => greatest(replay, peak)
-                    .ok_or_else(|| anyhow!("{}: no memory was allocated", file.display()))?,
-                At::Failure => match replay.main_failure() {
-                    Some((_, failure)) => Moment {
-                        seq: failure.seq,
-                        time: failure.event.time,
-                    },
-                    None => bail!(
-                        "{}: no allocation failed because memory ran out: use peak for the point with most memory",
-                        file.display()
-                    ),
-                },
-                _ => Moment {
-                    seq: replay.last_seq,
-                    time: replay.last,
-                },
-            };
-            let kept = replay.restored;
-            if kept.is_some_and(|restored| moment.seq < restored.from) {
-                return Err(not_kept(file, &session));
-            }
-            moment
-        }
-        // The event may not exist; it is then rejected.
-        at => {
-            let mut last = Moment::default();
-            read_with(file, at, &mut |replay, record, _| match record {
-                Record::Event(seq, event) if replay.until().is_none_or(|until| seq <= until) => {
-                    let time = last.time.max(event.time);
-                    last = Moment { seq, time };
-                }
-                _ => {}
-            })?;
-            match at {
-                At::Time(time) => Moment { time, ..last },
-                _ => last,
+/// The last recorded events at points in time, and their times: one pass for all of them, none without points.
+pub fn moments_of<const N: usize>(
+    capture: &mut Opened,
+    points: [Option<At>; N],
+    peak: PeakOf,
+) -> anyhow::Result<[Option<Moment>; N]> {
+    if points.iter().all(Option::is_none) {
+        return Ok([None; N]);
+    }
+    let mut passed = points.map(|at| {
+        at.map(|at| Passed {
+            at,
+            last: Moment::default(),
+            is_over: false,
+        })
+    });
+    let session = capture.read_with(At::End, &mut |replay, record, _| {
+        if let Record::Event(seq, event) = record {
+            for passed in passed.iter_mut().flatten() {
+                passed.observe(replay, seq, event.time);
             }
         }
-    };
-    Ok(moment)
+    })?;
+    let mut moments = [None; N];
+    for (moment, passed) in moments.iter_mut().zip(passed) {
+        if let Some(passed) = passed {
+            *moment = Some(passed.moment(capture.path(), &session, peak)?);
+        }
+    }
+    Ok(moments)
+}
+
+/// A point in time that a pass comes to.
+struct Passed {
+    at: At,
+    /// The last event that is not after it.
+    last: Moment,
+    is_over: bool,
+}
+
+impl Passed {
+    fn observe(&mut self, replay: &Replay, seq: Seq, time: Nanos) {
+        self.is_over |= match self.at {
+            At::Event(limit) => seq > limit,
+            At::Time(limit) => time > limit,
+            _ => false,
+        };
+        if !self.is_over {
+            let time = self.last.time.max(time);
+            self.last = Moment { seq, time };
+        }
+        // The end of a step belongs to it.
+        self.is_over |= matches!(self.at, At::Step(step) if replay.spans.steps >= step);
+    }
+
+    fn moment(self, file: &Path, session: &Session, peak: PeakOf) -> anyhow::Result<Moment> {
+        let replay = &session.replay;
+        let moment = match self.at {
+            At::Peak => greatest(replay, peak)
+                .ok_or_else(|| anyhow!("{}: no memory was allocated", file.display()))?,
+            At::End => Moment {
+                seq: replay.last_seq,
+                time: replay.last,
+            },
+            At::Failure => match replay.main_failure() {
+                Some((_, failure)) => Moment {
+                    seq: failure.seq,
+                    time: failure.event.time,
+                },
+                None => bail!(
+                    "{}: no allocation failed because memory ran out: use peak for the point with most memory",
+                    file.display()
+                ),
+            },
+            at => {
+                let is_passed = matches!(at, At::Step(_)) && self.is_over;
+                let is_kept = replay.can_answer(at.into());
+                return match Unanswered::by(session, at.into()) {
+                    Some(why) if !(is_passed && is_kept) => bail!("{}: {why}", file.display()),
+                    _ => Ok(match at {
+                        At::Time(time) => Moment { time, ..self.last },
+                        _ => self.last,
+                    }),
+                };
+            }
+        };
+        match replay.restored {
+            Some(restored) if moment.seq < restored.from => Err(not_kept(file, session)),
+            _ => Ok(moment),
+        }
+    }
 }
 
 fn greatest(replay: &Replay, of: PeakOf) -> Option<Moment> {
@@ -91,17 +137,8 @@ fn greatest(replay: &Replay, of: PeakOf) -> Option<Moment> {
 }
 
 /// The part of a run between two points in time; `None`: the run's start or end.
-pub fn stretch(
-    file: &Path,
-    from: Option<At>,
-    to: Option<At>,
-    peak: PeakOf,
-) -> anyhow::Result<Stretch> {
-    let found = |at: Option<At>| at.map(|at| moment_of(file, at, peak)).transpose();
-    let stretch = Stretch {
-        from: found(from)?,
-        to: found(to)?,
-    };
+pub fn stretch(file: &Path, from: Option<Moment>, to: Option<Moment>) -> anyhow::Result<Stretch> {
+    let stretch = Stretch { from, to };
     if let (Some(from), Some(to)) = (stretch.from, stretch.to)
         && (from.seq, from.time) >= (to.seq, to.time)
     {

@@ -1,7 +1,5 @@
 //! The stacks that `lines`, `tree` and `flamegraph` show: of which blocks, and when.
 
-use std::path::Path;
-
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
 use gpumem_analyzer::account::many;
@@ -14,7 +12,7 @@ use gpumem_analyzer::views::{
 use gpumem_capture::{Level, ThreadId};
 
 use super::output::Notes;
-use super::read::{read, read_with, survivors};
+use super::read::Opened;
 use crate::args::ShortLivedArgs;
 use crate::selection::Selection;
 
@@ -89,7 +87,7 @@ impl Rows {
     /// Reads the stacks at a point in time. `step`: only what was allocated in this step.
     pub fn read(
         &self,
-        file: &Path,
+        capture: &mut Opened,
         moment: At,
         step: Option<u64>,
         notes: &mut Notes<'_>,
@@ -102,11 +100,11 @@ impl Rows {
             ..self.selection.query()
         };
         if let Some(thread) = &self.thread {
-            return self.of_thread(file, query, thread, notes);
+            return self.of_thread(capture, query, thread, notes);
         }
         let (session, stacks, when) = match self.of {
             OfArg::Live | OfArg::Allocated => {
-                let session = read(file, query)?;
+                let session = capture.read(query)?;
                 let (level, select) = (part.level(&session)?, &part.select());
                 let stacks = match self.of {
                     OfArg::Live => ByStack::at(&session.replay, level, moment, select),
@@ -116,13 +114,13 @@ impl Rows {
             }
             OfArg::Temporary => {
                 let (session, stacks) =
-                    self.temporary(file, notes, |of, replay| of.held(replay))?;
+                    self.temporary(capture, notes, |of, replay| of.held(replay))?;
                 (session, stacks, self.when(moment))
             }
             OfArg::Kept | OfArg::Growing => {
                 let moment = Some(moment).filter(|moment| *moment != At::Peak);
                 let ages = (LEAST_STEPS, WARM_UP_STEPS);
-                let (session, survivors, when) = survivors(file, part, moment, ages)?;
+                let (session, survivors, when) = capture.survivors(part, moment, ages)?;
                 match self.of {
                     OfArg::Kept => {
                         let when =
@@ -147,26 +145,26 @@ impl Rows {
     /// Temporary blocks by line, and the first reading of the capture.
     pub fn temporary_lines(
         &self,
-        file: &Path,
+        capture: &mut Opened,
         notes: &mut Notes<'_>,
     ) -> anyhow::Result<(Session, Temporary)> {
-        self.temporary(file, notes, |of, replay| of.lines(replay))
+        self.temporary(capture, notes, |of, replay| of.lines(replay))
     }
 
     /// The capture is read twice, because the level and all names must be known first.
     fn temporary<T>(
         &self,
-        file: &Path,
+        capture: &mut Opened,
         notes: &mut Notes<'_>,
         result: impl FnOnce(&ShortLived<'_>, &gpumem_analyzer::replay::Replay) -> T,
     ) -> anyhow::Result<(Session, T)> {
         let part = &self.selection.part;
-        let first = read(file, At::End)?;
+        let first = capture.read(At::End)?;
         notes.bounded(&first, "blocks freed");
         let (level, sizes) = (part.level(&first)?, part.size.unwrap_or_default());
         let blocks = BlockEvents::new(&first.replay, level, part.select_of_events()?, sizes);
         let mut short_lived = ShortLived::new(self.short_lived.within(), blocks);
-        let again = read_with(file, At::End, &mut |replay, record, effect| {
+        let again = capture.read_with(At::End, &mut |replay, record, effect| {
             short_lived.observe(replay, record, effect);
         })?;
         let result = result(&short_lived, &again.replay);
@@ -175,13 +173,13 @@ impl Rows {
 
     fn of_thread(
         &self,
-        file: &Path,
+        capture: &mut Opened,
         query: Query,
         thread: &str,
         notes: &mut Notes<'_>,
     ) -> anyhow::Result<Pivot> {
         let (part, moment) = (&self.selection.part, query.moment);
-        let session = read(file, query)?;
+        let session = capture.read(query)?;
         if session.replay.sampling.is_some() {
             return Err(conflict("--thread is not possible with sampled stacks"));
         }
@@ -190,13 +188,13 @@ impl Rows {
         let (level, sizes) = (part.level(&session)?, part.size.unwrap_or_default());
         let blocks = BlockEvents::new(&session.replay, level, part.select_of_events()?, sizes);
         let mut stacks = ThreadStacks::new(threads, blocks, moment);
-        read_with(file, moment, &mut |replay, record, effect| {
+        capture.read_with(moment, &mut |replay, record, effect| {
             stacks.observe(replay, record, effect);
         })?;
         if !stacks.has_any() {
             let text = format!(
                 "--thread {thread}: the capture has no such thread. `gpumem-analyze lines --by thread {}` lists them",
-                file.display()
+                capture.path().display()
             );
             return Err(clap::Error::raw(ErrorKind::InvalidValue, text).into());
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use gpumem_analyzer::ask::SecondPass;
 use gpumem_analyzer::envelope::{Body, Capture, Captures, Heads, View};
 use gpumem_analyzer::render::{Style, Terminal, caveats, over_time_text, pool_map_text};
 use gpumem_analyzer::replay::{At, Query};
@@ -14,7 +15,7 @@ use serde::Serialize;
 
 use super::exit::Exit;
 use super::output::{Notes, Output, file_name};
-use super::read::{ledgers, read_with};
+use super::read::Opened;
 use super::view::{Of, print};
 use crate::args::Format;
 use crate::devices;
@@ -126,7 +127,8 @@ fn read_pools(
         ..Query::default()
     };
     let mut over_time = BTreeMap::new();
-    let session = read_with(file, query, &mut |replay, record, _| {
+    let mut capture = Opened::open(file)?;
+    let session = capture.read_with(query, &mut |replay, record, _| {
         ReservedOverTime::observe(&mut over_time, replay, record);
     })?;
     devices::known(&session, args.device)?;
@@ -142,9 +144,28 @@ fn read_pools(
         (None, At::Peak) => LedgerAt::Peak,
         (None, _) => LedgerAt::End,
     };
-    let found = ledgers(file, &session, asked(when))?;
+    // The pool of each GPU also at the peak of its reserved bytes, as far as its records are kept.
+    let peaks: Vec<(DeviceOrdinal, Seq)> = over_time
+        .iter()
+        .map(|(ordinal, over_time)| (*ordinal, Seq(over_time.reserved_peak.seq)))
+        .filter(|(_, seq)| session.replay.can_answer(At::Event(*seq).into()))
+        .collect();
+    let mut second = SecondPass::after(&session).ledgers(asked(when));
+    for (ordinal, seq) in &peaks {
+        second = second.ledgers(Asked {
+            device: Some(*ordinal),
+            ..asked(LedgerAt::At(*seq))
+        });
+    }
+    let mut ledgers = capture.read_later(second, None)?.ledgers.into_iter();
+    let now = ledgers.next().unwrap_or_default();
+    let mut then: BTreeMap<DeviceOrdinal, Vec<Ledger>> = peaks
+        .iter()
+        .map(|(ordinal, _)| *ordinal)
+        .zip(ledgers)
+        .collect();
     let mut rows = Vec::new();
-    for ledger in &found {
+    for ledger in &now {
         let ordinal = DeviceOrdinal(ledger.device);
         let (Some(pool), Some(over_time)) = (&ledger.pool, over_time.remove(&ordinal)) else {
             continue;
@@ -152,29 +173,15 @@ fn read_pools(
         let failed = over_time.failures.first();
         let request = args.request.or(failed.map(|failed| failed.requested_bytes));
         let request = request.unwrap_or(DEFAULT_REQUEST);
-        let peak = LedgerAt::At(Seq(over_time.reserved_peak.seq));
-        let then = Asked {
-            at: peak,
-            device: Some(ordinal),
-            ..Asked::default()
-        };
-        let of_peak = |ledgers: Vec<Ledger>| {
-            let pool = ledgers.into_iter().find_map(|ledger| ledger.pool)?;
-            Some(FragmentedAt::of(&pool, request))
-        };
-        let is_kept = session
-            .replay
-            .can_answer(At::Event(Seq(over_time.reserved_peak.seq)).into());
+        let then = then.remove(&ordinal).unwrap_or_default();
+        let pool_then = then.into_iter().find_map(|ledger| ledger.pool);
         rows.push(Row {
             capture: None,
             device: ledger.device,
             seq: ledger.seq,
             time_ns: ledger.time_ns,
             now: FragmentedAt::of(pool, request),
-            at_reserved_peak: match is_kept {
-                true => of_peak(ledgers(file, &session, then)?),
-                false => None,
-            },
+            at_reserved_peak: pool_then.map(|pool| FragmentedAt::of(&pool, request)),
             over_time,
         });
     }

@@ -2,9 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use gpumem_analyzer::ask::CaptureFile;
 use gpumem_analyzer::ranks::{Job, Question, StepWatch, Steps};
 use gpumem_analyzer::replay::Query;
-use gpumem_analyzer::session;
 
 use super::each::each;
 
@@ -25,11 +25,9 @@ pub fn find_steps(job: &mut Job) {
 
 fn steps(question: &Question) -> Option<Vec<Steps>> {
     let mut watch = StepWatch::keeping(question.device, &question.windows);
-    let read = session::read(
-        &question.file,
-        Query::default(),
-        &mut |replay, record, _| watch.observe(replay, &record),
-        &mut |_| {},
-    );
+    let mut capture = CaptureFile::open(&question.file).ok()?;
+    let read = capture.read_with(Query::default(), &mut |replay, record, _| {
+        watch.observe(replay, &record);
+    });
     read.is_ok().then(|| watch.kept())
 }

@@ -2,134 +2,202 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
-
+use anyhow::{Context as _, anyhow};
+use gpumem_analyzer::ask::{CaptureFile, Later, SecondPass};
 use gpumem_analyzer::replay::{At, OutOfMemory, Query};
-use gpumem_analyzer::session::{self, Observer, Session, Survey};
+use gpumem_analyzer::session::{self, Session, Survey};
 use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
 use gpumem_analyzer::unanswered::Unanswered;
 use gpumem_analyzer::views::{
-    Asked, AskedLeaks, Cause, Ledger, ReplaysOfRun, RoundClock, Survivors, at_round, last_round,
+    AskedLeaks, ReplaysOfRun, RoundClock, Survivors, at_round, last_round,
 };
-use gpumem_capture::{Level, Progress, Reader};
+use gpumem_analyzer::watch::{Observer, Watch};
+use gpumem_capture::{Level, Merged, Progress, Reader};
 
 use super::exit::explained;
 use super::progress::Bar;
 use crate::args::SymbolArgs;
 use crate::selection::Part;
 
-/// Reads a capture with a progress bar.
-pub fn read(path: &Path, query: impl Into<Query>) -> anyhow::Result<Session> {
-    read_with(path, query, &mut |_, _, _| {})
-}
+/// An open capture, read with a progress bar.
+pub struct Opened(CaptureFile);
 
-/// The same; passes each record to `observer`.
-pub fn read_with(
-    path: &Path,
-    query: impl Into<Query>,
-    observer: &mut Observer<'_>,
-) -> anyhow::Result<Session> {
-    read_watched(path, query, observer, &mut |_| {})
-}
-
-/// The same; `started` gets a handle that can stop the reading. A stopped session is unusable.
-pub fn read_watched(
-    path: &Path,
-    query: impl Into<Query>,
-    observer: &mut Observer<'_>,
-    started: &mut dyn FnMut(Progress),
-) -> anyhow::Result<Session> {
-    let (query, mut bar) = (known(path, query.into())?, None);
-    session::read(path, query, observer, &mut |progress| {
-        started(progress.clone());
-        bar = Some(Bar::start(progress));
-    })
-    .map_err(|error| explained(path, &error))
-    .and_then(|session| told(path, session, query))
-}
-
-/// Surveys a capture's events with a progress bar.
-pub fn survey(path: &Path) -> anyhow::Result<Survey> {
-    let mut bar = None;
-    session::survey(path, &mut |progress| bar = Some(Bar::start(progress)))
-        .map_err(|error| explained(path, &error))
-}
-
-/// The query; the point in time of the failure is replaced by its event, which is known only after a complete reading.
-fn known(path: &Path, query: Query) -> anyhow::Result<Query> {
-    if query.moment != At::Failure {
-        return Ok(query);
-    }
-    let first = read(path, At::End)?;
-    match first.replay.main_failure() {
-        Some((_, failure)) => Ok(Query {
-            moment: At::Event(failure.seq),
-            ..query
-        }),
-        None => anyhow::bail!(
-            "{}: no allocation failed because memory ran out: use --at peak for the point with most memory",
-            path.display()
-        ),
-    }
-}
-
-/// The first reading for a view of each block, and the requested level. It fails if the level's peak is requested and
-/// is before the records of a bounded capture.
-pub fn read_for_blocks(path: &Path, query: Query, part: &Part) -> anyhow::Result<(Session, Level)> {
-    let first = read(path, query)?;
-    let level = part.level(&first)?;
-    if let (At::Peak, Some(restored)) = (query.moment, first.replay.restored) {
-        let rows = first.replay.levels.iter();
-        let mut of_level = rows.filter(|((_, of), _)| *of == level);
-        if of_level.any(|(_, row)| row.peak.0 < restored.from) {
-            return Err(not_kept(path, &first));
+impl Opened {
+    /// Opens a capture.
+    pub fn open(path: &Path) -> anyhow::Result<Self> {
+        match CaptureFile::open(path) {
+            Ok(file) => Ok(Self(file)),
+            Err(error) => Err(explained(path, &error)),
         }
     }
-    Ok((first, level))
-}
 
-/// The session, if it can answer the query.
-fn told(path: &Path, session: Session, query: Query) -> anyhow::Result<Session> {
-    match Unanswered::by(&session, query) {
-        Some(why) => Err(anyhow::anyhow!("{}: {why}", path.display())),
-        None => Ok(session),
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The open file, to copy it.
+    pub fn reader(&mut self) -> &Reader {
+        self.0.reader()
+    }
+
+    /// The id of the recorded process.
+    pub fn pid(&self) -> u32 {
+        self.0.header().pid
+    }
+
+    /// Whether the recorded process runs.
+    pub fn is_running(&self) -> bool {
+        self.0.header().is_running()
+    }
+
+    /// What became of the events that the process left in memory, when the capture was opened.
+    pub fn merged(&self) -> anyhow::Result<Merged> {
+        self.0.merged().map_err(|error| anyhow!("{error}"))
+    }
+
+    /// The progress of a pass, which can also stop it. A stopped session is unusable.
+    pub fn progress(&self) -> Progress {
+        self.0.progress()
+    }
+
+    /// Makes a pass over all records.
+    pub fn read(&mut self, query: impl Into<Query>) -> anyhow::Result<Session> {
+        self.read_with(query, &mut |_, _, _| {})
+    }
+
+    /// The same; passes each record to `observer`.
+    pub fn read_with(
+        &mut self,
+        query: impl Into<Query>,
+        mut observer: &mut Observer<'_>,
+    ) -> anyhow::Result<Session> {
+        self.read_watched(query, &mut observer)
+    }
+
+    /// The same for what also follows records before the replay.
+    pub fn read_watched(
+        &mut self,
+        query: impl Into<Query>,
+        watch: &mut dyn Watch,
+    ) -> anyhow::Result<Session> {
+        let query = self.known(query.into())?;
+        let session = self.pass(|file| file.read_watched(query, watch))?;
+        match Unanswered::by(&session, query) {
+            Some(why) => Err(anyhow!("{}: {why}", self.path().display())),
+            None => Ok(session),
+        }
+    }
+
+    /// Surveys its events.
+    pub fn survey(&mut self) -> anyhow::Result<Survey> {
+        self.pass(CaptureFile::survey)
+    }
+
+    /// Makes a second pass if it is needed.
+    pub fn read_later(
+        &mut self,
+        second: SecondPass<'_>,
+        replays: Option<&ReplaysOfRun>,
+    ) -> anyhow::Result<Later> {
+        match second.is_needed() {
+            true => self.pass(|file| second.read(file, replays)),
+            false => Ok(second.finish(None, replays)),
+        }
+    }
+
+    /// The failure to show first, and its number; an error if no allocation failed.
+    pub fn main_failure(&mut self) -> anyhow::Result<(u64, OutOfMemory)> {
+        let known = match self.0.main_failure() {
+            Some(known) => known,
+            None => self.read(At::End)?.replay.main_failure(),
+        };
+        known.ok_or_else(|| {
+            anyhow!(
+                "{}: no allocation failed because memory ran out: use --at peak for the point with most memory",
+                self.path().display()
+            )
+        })
+    }
+
+    /// The query; the point in time of the failure is replaced by its event, which only a complete pass tells.
+    fn known(&mut self, query: Query) -> anyhow::Result<Query> {
+        let moment = match query.moment {
+            At::Failure => At::Event(self.main_failure()?.1.seq),
+            moment => moment,
+        };
+        Ok(Query { moment, ..query })
+    }
+
+    fn pass<T>(
+        &mut self,
+        read: impl FnOnce(&mut CaptureFile) -> Result<T, session::Error>,
+    ) -> anyhow::Result<T> {
+        let bar = Bar::start(self.0.progress());
+        let read = read(&mut self.0);
+        drop(bar);
+        read.map_err(|error| explained(self.path(), &error))
+    }
+
+    /// The first pass for a view of each block, and the requested level. It fails if the level's peak is requested and
+    /// is before the records of a bounded capture.
+    pub fn read_for_blocks(
+        &mut self,
+        query: Query,
+        part: &Part,
+    ) -> anyhow::Result<(Session, Level)> {
+        let first = self.read(query)?;
+        let level = part.level(&first)?;
+        if let (At::Peak, Some(restored)) = (query.moment, first.replay.restored) {
+            let rows = first.replay.levels.iter();
+            let mut of_level = rows.filter(|((_, of), _)| *of == level);
+            if of_level.any(|(_, row)| row.peak.0 < restored.from) {
+                return Err(not_kept(self.path(), &first));
+            }
+        }
+        Ok((first, level))
+    }
+
+    /// What is live at a point in time, by default the end of the last step or round, and how old it is; and that
+    /// point as text. This takes a second pass, because the last round is known only at the end of the first one.
+    pub fn survivors(
+        &mut self,
+        part: &Part,
+        at: Option<At>,
+        (least_steps, warm_up_steps): (u64, u64),
+    ) -> anyhow::Result<(Session, Survivors, String)> {
+        let mut clock = RoundClock::default();
+        let first = self.read_with(At::End, &mut |replay, record, _| {
+            clock.observe(replay, record);
+        })?;
+        let rounds = clock.rounds(&first.replay.names);
+        let moment = at.unwrap_or_else(|| last_round(&first.replay, rounds.as_ref()));
+        let when = at_round(moment, rounds.as_ref());
+        let sizes = part.size.unwrap_or_default();
+        let mut survivors = Survivors::new(AskedLeaks {
+            level: part.level(&first)?,
+            moment,
+            sizes,
+            select: part.select_of_events()?,
+            least_steps,
+            warm_up_steps,
+            rounds,
+        });
+        let query = Query {
+            moment,
+            sizes,
+            ..Query::default()
+        };
+        let session = self.read_with(query, &mut |replay, record, effect| {
+            survivors.observe(replay, record, effect);
+        })?;
+        Ok((session, survivors, when))
     }
 }
 
 /// The error that a bounded capture no longer has something.
 pub fn not_kept(path: &Path, session: &Session) -> anyhow::Error {
-    anyhow::anyhow!("{}: {}", path.display(), Unanswered::not_kept(session))
-}
-
-/// The ledgers of a capture that was read as `session`, with a progress bar.
-pub fn ledgers(path: &Path, session: &Session, asked: Asked) -> anyhow::Result<Vec<Ledger>> {
-    let mut bar = None;
-    Ledger::read(path, session, asked, &mut |progress| {
-        bar = Some(Bar::start(progress))
-    })
-    .map_err(|error| explained(path, &error))
-}
-
-/// The cause of the failure to show first, with a progress bar; `None` if no allocation failed.
-pub fn cause(path: &Path, session: &Session) -> anyhow::Result<Option<Cause>> {
-    match session.replay.main_failure() {
-        Some(main) => cause_of(path, session, main, None).map(Some),
-        None => Ok(None),
-    }
-}
-
-/// The cause of a failure, with the replays of the capture, if there are any.
-pub fn cause_of(
-    path: &Path,
-    session: &Session,
-    failure: (u64, OutOfMemory),
-    replays: Option<&ReplaysOfRun>,
-) -> anyhow::Result<Cause> {
-    let mut bar = None;
-    Cause::read(path, session, failure, replays, &mut |progress| {
-        bar = Some(Bar::start(progress))
-    })
-    .map_err(|error| explained(path, &error))
+    anyhow!("{}: {}", path.display(), Unanswered::not_kept(session))
 }
 
 /// What `gpumem whatif --format json` printed into a file.
@@ -157,46 +225,4 @@ pub fn places(asked: &SymbolArgs) -> Places {
         .splice(..0, asked.debug_dir.iter().cloned());
     places.copied.clone_from(&asked.symbols);
     places
-}
-
-/// The id of the recorded process.
-pub fn pid(path: &Path) -> anyhow::Result<u32> {
-    let reader = Reader::open(path).map_err(|error| explained(path, &error.into()))?;
-    Ok(reader.header().pid)
-}
-
-/// What is live at a point in time, by default the end of the last step or round, and how old it is; and that
-/// point as text. The capture is read twice, because the last round is known only at its end.
-pub fn survivors(
-    file: &Path,
-    part: &Part,
-    at: Option<At>,
-    (least_steps, warm_up_steps): (u64, u64),
-) -> anyhow::Result<(Session, Survivors, String)> {
-    let mut clock = RoundClock::default();
-    let first = read_with(file, At::End, &mut |replay, record, _| {
-        clock.observe(replay, record);
-    })?;
-    let rounds = clock.rounds(&first.replay.names);
-    let moment = at.unwrap_or_else(|| last_round(&first.replay, rounds.as_ref()));
-    let when = at_round(moment, rounds.as_ref());
-    let sizes = part.size.unwrap_or_default();
-    let mut survivors = Survivors::new(AskedLeaks {
-        level: part.level(&first)?,
-        moment,
-        sizes,
-        select: part.select_of_events()?,
-        least_steps,
-        warm_up_steps,
-        rounds,
-    });
-    let query = Query {
-        moment,
-        sizes,
-        ..Query::default()
-    };
-    let session = read_with(file, query, &mut |replay, record, effect| {
-        survivors.observe(replay, record, effect);
-    })?;
-    Ok((session, survivors, when))
 }

@@ -10,13 +10,12 @@ use gpumem_analyzer::account::many;
 use gpumem_analyzer::render::{bytes, count};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::symbols::{Nameless, Spots};
+use gpumem_capture::RingState;
 use gpumem_capture::embedded::{EmbedError, embed};
-use gpumem_capture::{Reader, RingState};
 use gpumem_files::write::{By, NewFile};
 
-use super::exit::explained;
 use super::progress::Bar;
-use super::read::symbols;
+use super::read::{Opened, symbols};
 use crate::args::SymbolArgs;
 
 /// The most modules without names that are listed; the rest is summed.
@@ -39,11 +38,12 @@ pub struct CopyArgs {
 
 /// Writes the copy of a capture that was read as `session`, and returns text about it.
 pub fn run(
-    input: &Path,
+    capture: &mut Opened,
     session: &Session,
     args: &CopyArgs,
     target: &Path,
 ) -> anyhow::Result<String> {
+    let input = &capture.path().to_owned();
     if session.header.is_running() {
         bail!(
             "{}: its process, {}, is still running and writes to it: symbolize it after the process ends",
@@ -63,7 +63,7 @@ pub fn run(
     let mut symbols = symbols.anew(args.anew);
     let mut nameless = Vec::new();
     check_target(target)?;
-    let reader = Reader::open(input).map_err(|error| explained(input, &error.into()))?;
+    let reader = capture.reader();
     let written = (|| -> Result<_, EmbedError> {
         let file = NewFile::create(target, By::User)?;
         let mut file = BufWriter::with_capacity(1 << 20, file);
@@ -72,7 +72,7 @@ pub fn run(
         let copying = Bar::counting("copying", move || (watched.load(Ordering::Relaxed), all));
         let mut copying = Some(copying);
         let written = embed(
-            &reader,
+            reader,
             spots.symbols(names, &mut symbols, &mut nameless),
             &mut file,
             &mut |bytes| {

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use gpumem_analyzer::ask::CaptureFile;
 use gpumem_analyzer::export::{TorchSnapshot, torch_snapshot};
 use gpumem_analyzer::import;
 use gpumem_analyzer::replay::At;
-use gpumem_analyzer::session;
 use gpumem_analyzer::symbols::Symbols;
+use gpumem_analyzer::watch::Observer;
 use gpumem_capture::{Event, EventFlags, EventKind, Level, StackId};
 use tempfile::tempdir;
 
@@ -17,13 +18,17 @@ use crate::training::training;
 
 /// Exports a capture, and imports the result; returns the snapshot and the new capture.
 fn there_and_back(file: &Path, folder: &Path) -> (TorchSnapshot, PathBuf) {
-    let session = session::read(file, At::End, &mut |_, _, _| {}, &mut |_| {}).expect("a capture");
-    let mut pickle = Vec::new();
-    let mut symbols = Symbols::default();
-    let written = torch_snapshot(file, &session, None, &mut symbols, &mut pickle).expect("memory");
-    let mut again = Vec::new();
-    let mut symbols = Symbols::default();
-    torch_snapshot(file, &session, None, &mut symbols, &mut again).expect("memory");
+    let mut capture = CaptureFile::open(file).expect("a capture");
+    let session = capture.read(At::End).expect("a capture");
+    let mut pass = |observer: &mut Observer<'_>| {
+        capture.read_with(At::End, observer)?;
+        Ok(())
+    };
+    let [(written, pickle), (_, again)] = [(); 2].map(|()| {
+        let (mut pickle, mut symbols) = (Vec::new(), Symbols::default());
+        let written = torch_snapshot(&mut pass, &session, None, &mut symbols, &mut pickle);
+        (written.expect("memory"), pickle)
+    });
     assert_eq!(pickle, again, "the same capture gives the same bytes");
     let back = folder.join("back.bin");
     import::torch_snapshot(&pickle, "back", &back).expect("a snapshot");

@@ -36,4 +36,5 @@ mod timeline;
 mod training;
 mod usage;
 mod value;
+mod ways;
 mod widths;

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use gpumem_analyzer::ask::CaptureFile;
 use gpumem_analyzer::ranks::{Course, Figures, Job, Keys, StepWatch};
 use gpumem_analyzer::render::ranks_page;
 use gpumem_analyzer::replay::Query;
-use gpumem_analyzer::session;
 use gpumem_capture::{EventKind, Options, Origin, ProcessKey, StackId};
 use serde_json::Value;
 use tempfile::tempdir;
@@ -136,13 +136,11 @@ fn many(ranks: u64, buckets: u64, size: impl Fn(u64, u64) -> u64) -> (Vec<Figure
     let file = rank(folder.path(), 0, "a", 0, 10);
     let mut keys = Keys::default();
     let mut steps = StepWatch::default();
-    let session = session::read(
-        &file,
-        Query::default(),
-        &mut |replay, record, _| steps.observe(replay, &record),
-        &mut |_| {},
-    )
-    .expect("a capture");
+    let mut capture = CaptureFile::open(&file).expect("a capture");
+    let session = capture.read_with(Query::default(), &mut |replay, record, _| {
+        steps.observe(replay, &record);
+    });
+    let session = session.expect("a capture");
     let one = Figures::of(&file, &session, steps, &mut keys);
     let figures = (0..ranks).map(|rank| {
         let mut of = one.clone();

@@ -4,9 +4,10 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use gpumem_analyzer::ask::{self, CaptureFile};
 use gpumem_analyzer::names::short_command;
 use gpumem_analyzer::units::bytes;
-use gpumem_capture::{Definition, ProcessKey, Reader, Record};
+use gpumem_capture::{Definition, ProcessKey, Record};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -88,8 +89,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
 
 /// The facts in the header; `None` if the file is not a capture.
 fn described(capture: &Capture) -> Option<(u64, Map<String, Value>)> {
-    let reader = Reader::open(&capture.path).ok()?;
-    let header = reader.header();
+    let header = ask::header(&capture.path).ok()?;
     let ended = match header.ended {
         Some(_) => "clean",
         None if header.is_running() => "running",
@@ -108,10 +108,10 @@ fn described(capture: &Capture) -> Option<(u64, Map<String, Value>)> {
 /// The program and its rank, from the definitions in the capture.
 fn named(path: &Path) -> Map<String, Value> {
     let mut found = Map::new();
-    let Ok(mut reader) = Reader::open(path) else {
+    let Ok(mut file) = CaptureFile::open_unmerged(path) else {
         return found;
     };
-    let _ = reader.read_names(&mut |record| {
+    let _ = file.reader().read_names(&mut |record| {
         let Record::Definition(_, Definition::Process { key, value }) = record else {
             return;
         };

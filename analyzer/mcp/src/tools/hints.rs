@@ -1,7 +1,8 @@
 //! `hints`: possible savings of memory.
 
+use gpumem_analyzer::ask::SecondPass;
 use gpumem_analyzer::replay::Query;
-use gpumem_analyzer::views::{Asked, Cause, HintWatch, Hints, Ledger};
+use gpumem_analyzer::views::{Asked, HintWatch, Hints};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -9,7 +10,7 @@ use crate::account::{facts, is_settled};
 use crate::context::Context;
 use crate::found::{Found, row};
 use crate::refusal::Refusal;
-use crate::sessions::{unreadable, watched};
+use crate::sessions::{open, unreadable};
 
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -26,23 +27,18 @@ pub struct Args {
 pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let capture = context.capture(&args.capture)?;
     let mut watch = HintWatch::default();
-    let session = watched(
-        &capture,
-        Query::keeping_peaks(),
-        &mut |replay, record, effect| {
-            watch.observe(replay, record, effect);
-        },
-    )?;
-    watch.finish();
     let failed = |error| unreadable(&capture, &error);
-    let ledgers =
-        Ledger::read(&capture.path, &session, Asked::default(), &mut |_| {}).map_err(failed)?;
-    let cause = match session.replay.main_failure() {
-        Some(main) => {
-            Some(Cause::read(&capture.path, &session, main, None, &mut |_| {}).map_err(failed)?)
-        }
-        None => None,
-    };
+    let mut file = open(&capture)?;
+    let session = file.read_with(Query::keeping_peaks(), &mut |replay, record, effect| {
+        watch.observe(replay, record, effect);
+    });
+    let session = session.map_err(failed)?;
+    watch.finish();
+    let second = SecondPass::after(&session)
+        .ledgers(Asked::default())
+        .cause(session.replay.main_failure());
+    let later = second.read(&mut file, None).map_err(failed)?;
+    let (ledgers, cause) = (later.ledgers.concat(), later.cause);
     let hints = Hints::of(&session, cause.as_ref(), &ledgers, &watch, None);
     Ok(Found::settled(is_settled(&session))
         .with("capture", capture.name)

@@ -1,5 +1,6 @@
 //! `ledger`: the composition of each GPU's memory.
 
+use gpumem_analyzer::ask::SecondPass;
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{Asked, By, Ledger, LedgerAt, at};
 use gpumem_capture::DeviceOrdinal;
@@ -12,7 +13,7 @@ use crate::context::Context;
 use crate::found::{Found, row};
 use crate::refusal::{Refusal, refused};
 use crate::selection::Moment;
-use crate::sessions::unreadable;
+use crate::sessions::later;
 
 /// How rows are put together.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
@@ -70,8 +71,8 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         },
         device: args.device.map(DeviceOrdinal),
     };
-    let ledgers = Ledger::read(&capture.path, &session, asked, &mut |_| {})
-        .map_err(|error| unreadable(&capture, &error))?;
+    let second = SecondPass::after(&session).ledgers(asked);
+    let ledgers = later(&capture, &session, second)?.ledgers.concat();
     if let (true, Some(device)) = (ledgers.is_empty(), args.device) {
         return Err(refused!(
             "{}: the capture has no GPU {device}: summary lists its GPUs",

@@ -1,5 +1,6 @@
 //! `why`: why an allocation failed, and the owners of memory then.
 
+use gpumem_analyzer::ask::SecondPass;
 use gpumem_analyzer::attribution::owner;
 use gpumem_analyzer::replay::{At, OutOfMemory, Query};
 use gpumem_analyzer::session::Session;
@@ -14,7 +15,7 @@ use crate::capture::Capture;
 use crate::context::Context;
 use crate::found::{Found, row};
 use crate::refusal::{Refusal, refused};
-use crate::sessions::unreadable;
+use crate::sessions::later;
 
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -53,14 +54,8 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     };
     let query = Query::from(At::Event(failure.seq));
     let session = context.sessions.read(&capture, query)?;
-    let cause = Cause::read(
-        &capture.path,
-        &session,
-        (number, *failure),
-        None,
-        &mut |_| {},
-    )
-    .map_err(|error| unreadable(&capture, &error))?;
+    let second = SecondPass::after(&session).cause(Some((number, *failure)));
+    let cause = later(&capture, &session, second)?.cause;
     let levels = [Level::TENSOR, Level::DRIVER, Level::HOST];
     let held = levels.map(|level| held(&session, failure, level));
     let mismatches = held.each_ref().map(|of| (of.level, &of.mismatches[..]));
@@ -72,13 +67,14 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         .with("failures", first.replay.failures.count())
         .with("answered_refusals", first.replay.failures.answered())
         .with("failure", described(&session, number, failure))
-        .with("cause", caused(&cause))
+        .with("cause", cause.as_ref().map(caused))
         .with("account", account)
         .with("total_rows", rows.len())
         .with_rows(rows);
     // The point in time is that of the requested failure.
     let at = format!("event {}", failure.seq.0);
-    let found = match cause.line.as_deref().and_then(place) {
+    let line = cause.as_ref().and_then(|cause| cause.line.as_deref());
+    let found = match line.and_then(place) {
         Some((file, line)) => found.ask(
             "source",
             json!({"capture": capture.name, "file": file, "line": line, "at": at}),

@@ -3,9 +3,7 @@
 mod holders;
 mod replays;
 
-use std::path::Path;
-
-use gpumem_capture::{Level, Progress, Reader, Record};
+use gpumem_capture::{Level, Record};
 use gpumem_judge::{Facts, Follow, Verdict, judge, words};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -15,8 +13,8 @@ use super::categories::CategoryBytes;
 use super::lines::Lines;
 use super::split::LineSplit;
 use crate::names::Names;
-use crate::replay::{At, Effect, OutOfMemory, Replay};
-use crate::session::{Error, Session};
+use crate::replay::{At, Effect, OutOfMemory, Query, Replay};
+use crate::watch::Watch;
 
 pub(in crate::views) use holders::holder_kinds;
 pub use holders::{Holder, Holders, PeakHolders, holder_name};
@@ -113,55 +111,6 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// The cause of one failure. The capture is read again, because the needed figures are known only after the
-    /// failure is. `replays`: what replays of this capture under other settings gave.
-    ///
-    /// # Errors
-    /// Only if the capture cannot be read again.
-    pub fn read(
-        path: &Path,
-        session: &Session,
-        (number, failure): (u64, OutOfMemory),
-        replays: Option<&ReplaysOfRun>,
-        started: &mut dyn FnMut(Progress),
-    ) -> Result<Self, Error> {
-        let mut reader = Reader::open(path)?;
-        started(reader.progress());
-        let mut replay = Replay::new(At::Event(failure.seq));
-        let mut watch = CauseWatch::new(&session.replay, failure);
-        reader.read(&mut |record| {
-            let effect = replay.feed(record);
-            watch.observe(&replay, record, effect);
-        })?;
-        let (owners, live_bytes) = owners(&replay, &failure, watch.level());
-        let mut cause = Self {
-            number,
-            event: failure.seq.0,
-            device: failure.event.device.0,
-            kind: CauseKind::Unknown,
-            certainty: Certainty::Follows,
-            survived: false,
-            bytes: failure.event.bytes,
-            what: words::UNKNOWN.into(),
-            advice: None,
-            line: None,
-            level: watch.level(),
-            live_bytes,
-            free_bytes: None,
-            cached_bytes: 0,
-            would_fit: None,
-            owners,
-            split: None,
-            holders: None,
-        };
-        if let Some(facts) = watch.0.facts() {
-            let mut facts = facts.clone();
-            facts.replays = replays.and_then(|of| of.on(failure.event.device));
-            cause.judged(&replay.names, &facts, &judge(&facts));
-        }
-        Ok(cause)
-    }
-
     /// The cause as a statement: `likely: ` before it if the events would also fit something else.
     pub fn statement(&self) -> String {
         match self.certainty {
@@ -193,7 +142,7 @@ impl Cause {
     }
 }
 
-/// Follows a capture up to a failure to find its cause.
+/// Follows a second pass up to a failure to find its cause.
 pub struct CauseWatch(Follow);
 
 impl CauseWatch {
@@ -202,12 +151,7 @@ impl CauseWatch {
         Self(Follow::new(failure, level_of(first, &failure)))
     }
 
-    /// Observes a record of the second reading, after the replay has.
-    pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
-        self.0.observe(replay, record, effect);
-    }
-
-    /// The kind of the cause, and the free bytes on the card, if known. The capture must have been read to its end.
+    /// The kind of the cause, and the free bytes on the card, if known. The pass must have been made.
     pub fn judge(&self) -> (CauseKind, Option<u64>) {
         match self.0.facts() {
             Some(facts) => (judge(facts).kind, facts.card.free()),
@@ -215,8 +159,48 @@ impl CauseWatch {
         }
     }
 
-    fn level(&self) -> Level {
-        self.0.level()
+    /// The query of the pass: the categories of what was live at the failure are known only after it.
+    pub fn query(&self) -> Query {
+        At::Event(self.0.failure().seq).into()
+    }
+
+    /// The cause of the failure, which has this number in the capture. `replay` is the second pass, which was made for
+    /// [`CauseWatch::query`]; `replays`: what replays of this capture under other settings gave.
+    pub fn finish(self, replay: &Replay, number: u64, replays: Option<&ReplaysOfRun>) -> Cause {
+        let (failure, level) = (self.0.failure(), self.0.level());
+        let (owners, live_bytes) = owners(replay, &failure, level);
+        let mut cause = Cause {
+            number,
+            event: failure.seq.0,
+            device: failure.event.device.0,
+            kind: CauseKind::Unknown,
+            certainty: Certainty::Follows,
+            survived: false,
+            bytes: failure.event.bytes,
+            what: words::UNKNOWN.into(),
+            advice: None,
+            line: None,
+            level,
+            live_bytes,
+            free_bytes: None,
+            cached_bytes: 0,
+            would_fit: None,
+            owners,
+            split: None,
+            holders: None,
+        };
+        if let Some(facts) = self.0.facts() {
+            let mut facts = facts.clone();
+            facts.replays = replays.and_then(|of| of.on(failure.event.device));
+            cause.judged(&replay.names, &facts, &judge(&facts));
+        }
+        cause
+    }
+}
+
+impl Watch for CauseWatch {
+    fn after(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
+        self.0.observe(replay, record, effect);
     }
 }
 

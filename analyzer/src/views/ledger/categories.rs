@@ -8,19 +8,19 @@ use super::{Kind, Ledger, LedgerAt};
 use crate::replay::{At, Category, Replay};
 use crate::views::{CategoryBytes, by_category};
 
-/// Bytes of the ledger's tensors by category, the largest first; none if `first` lacks the figures of that point in
-/// time.
-pub(super) fn of(first: &Replay, ledger: &Ledger) -> Vec<CategoryBytes> {
+/// Bytes of the ledger's tensors by category, the largest first; none if `replay` lacks the figures of that point
+/// in time.
+pub(super) fn of(replay: &Replay, ledger: &Ledger) -> Vec<CategoryBytes> {
     let device = DeviceOrdinal(ledger.device);
-    let until = first.until();
+    let until = replay.until();
     let figures = match ledger.at {
-        LedgerAt::Peak if until.is_none() => first.figures_at_device_peak(device, Level::TENSOR),
+        LedgerAt::Peak if until.is_none() => replay.figures_at_device_peak(device, Level::TENSOR),
         LedgerAt::PeakOf(Level::TENSOR) if until.is_none() => {
-            first.figures(device, Level::TENSOR, At::Peak)
+            replay.figures(device, Level::TENSOR, At::Peak)
         }
-        LedgerAt::End if until.is_none() => first.figures(device, Level::TENSOR, At::End),
+        LedgerAt::End if until.is_none() => replay.figures(device, Level::TENSOR, At::End),
         LedgerAt::At(seq) if until == Some(seq) => {
-            first.figures(device, Level::TENSOR, At::Event(seq))
+            replay.figures(device, Level::TENSOR, At::Event(seq))
         }
         _ => return Vec::new(),
     };

@@ -23,6 +23,7 @@ use crate::replay::Reading;
 use crate::views::CategoryBytes;
 
 pub use asked::{Asked, By, LedgerAt};
+pub use moment::LedgerWatch;
 pub use place::Place;
 pub use pool::{Pool, PoolLine, Segment, SegmentLine};
 

@@ -1,19 +1,17 @@
-//! The points in time of ledgers. The peaks of devices and the end are known after the first reading. Others need a
-//! second reading, up to the event that the first one found.
+//! The points in time of ledgers. The peaks of devices and the end are known after the first pass. Others need a
+//! second pass, because the live blocks can be collected only when the event is known.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::iter;
 
-use gpumem_capture::{
-    DeviceOrdinal, Event, EventKind, Level, Nanos, Progress, Reader, Record, Seq,
-};
+use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Nanos, Record, Seq};
 
 use super::Ledger;
 use super::asked::{Asked, LedgerAt};
 use super::categories;
 use super::parts::{Parts, PieceId, Whole};
-use crate::replay::{At, LaterGrowth, Reading, Replay};
-use crate::session::{Error, Session};
+use crate::replay::{Effect, LaterGrowth, Reading, Replay};
+use crate::watch::Watch;
 
 /// How many readings after the point in time are considered to find one during which nothing moved.
 const TRIES: u32 = 16;
@@ -96,50 +94,62 @@ impl Wanted {
     }
 }
 
-impl Ledger {
-    /// The requested ledgers of a capture that was read to its end as `session`. If that reading did not keep the
-    /// points in time, the capture is read again, because the live blocks can be collected only when the event is
-    /// known. `started` receives a handle for the progress.
-    ///
-    /// # Errors
-    /// Only if nothing can be read.
-    pub fn read(
-        path: &Path,
-        session: &Session,
-        asked: Asked,
-        started: &mut dyn FnMut(Progress),
-    ) -> Result<Vec<Self>, Error> {
-        let first = &session.replay;
+/// Follows a second pass for ledgers.
+pub struct LedgerWatch<'a> {
+    /// The first pass.
+    first: &'a Replay,
+    asked: Asked,
+    wanted: BTreeMap<DeviceOrdinal, Wanted>,
+    /// Whether the first pass did not keep one of the points in time.
+    needs_pass: bool,
+}
+
+impl<'a> LedgerWatch<'a> {
+    /// The ledgers of a capture that was read to its end as `first`.
+    pub fn new(first: &'a Replay, asked: Asked) -> Self {
         let mut wanted = wanted(first, asked);
-        if wanted.is_empty() {
-            return Ok(Vec::new());
-        }
         take_kept(first, &mut wanted, asked);
-        if wanted.values().any(|wanted| wanted.parts.is_none()) {
-            let mut reader = Reader::open(path)?;
-            started(reader.progress());
-            let mut replay = Replay::new(At::End);
-            reader.read(&mut |record| feed(&mut replay, &mut wanted, record))?;
-            settle(&replay, &mut wanted, None);
+        Self {
+            first,
+            asked,
+            needs_pass: wanted.values().any(|wanted| wanted.parts.is_none()),
+            wanted,
         }
-        Ok(ledgers(wanted, first, asked))
     }
 
-    /// The same from given records.
-    #[cfg(test)]
-    pub(super) fn of_events(first: &Replay, events: &[(Seq, Event)], asked: Asked) -> Vec<Self> {
-        let mut wanted = wanted(first, asked);
-        take_kept(first, &mut wanted, asked);
-        let mut replay = Replay::new(At::End);
-        for (seq, event) in events {
-            feed(&mut replay, &mut wanted, Record::Event(*seq, event));
+    /// Whether a second pass is needed.
+    pub fn needs_pass(&self) -> bool {
+        self.needs_pass
+    }
+
+    /// The ledgers; `last` is the second pass, which may have been needed for something else.
+    pub fn finish(mut self, last: Option<&Replay>) -> Vec<Ledger> {
+        if let (Some(last), true) = (last, self.needs_pass) {
+            settle(last, &mut self.wanted, None);
         }
-        settle(&replay, &mut wanted, None);
-        ledgers(wanted, first, asked)
+        ledgers(self.wanted, (self.first, last), self.asked)
     }
 }
 
-fn ledgers(wanted: BTreeMap<DeviceOrdinal, Wanted>, first: &Replay, asked: Asked) -> Vec<Ledger> {
+impl Watch for LedgerWatch<'_> {
+    fn before(&mut self, replay: &Replay, record: &Record<'_>) {
+        if let (Record::Event(seq, _), true) = (record, self.needs_pass) {
+            settle(replay, &mut self.wanted, Some(*seq));
+        }
+    }
+
+    fn after(&mut self, replay: &Replay, record: Record<'_>, _: Effect) {
+        if let (Record::Event(seq, event), true) = (record, self.needs_pass) {
+            feed(replay, &mut self.wanted, seq, event);
+        }
+    }
+}
+
+fn ledgers(
+    wanted: BTreeMap<DeviceOrdinal, Wanted>,
+    (first, last): (&Replay, Option<&Replay>),
+    asked: Asked,
+) -> Vec<Ledger> {
     let build = |(device, mut wanted): (DeviceOrdinal, Wanted)| {
         let grown_at = wanted.take_growth();
         let reading = wanted.belongs();
@@ -147,7 +157,10 @@ fn ledgers(wanted: BTreeMap<DeviceOrdinal, Wanted>, first: &Replay, asked: Asked
         let facts = (first, &wanted.whole);
         let mut ledger = Ledger::new(parts, reading, asked.at, asked.by, facts, device);
         ledger.contexts_and_code_ns = grown_at.map(|time| time.0);
-        ledger.categories = categories::of(first, &ledger);
+        let of = |replay| categories::of(replay, &ledger);
+        let mut passes = iter::once(first).chain(last).map(of);
+        let categories = passes.find(|categories| !categories.is_empty());
+        ledger.categories = categories.unwrap_or_default();
         Some(ledger)
     };
     wanted.into_iter().filter_map(build).collect()
@@ -176,14 +189,8 @@ fn take_kept(first: &Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, asked
     }
 }
 
-/// Observes a record of the second reading.
-fn feed(replay: &mut Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, record: Record<'_>) {
-    let Record::Event(seq, event) = record else {
-        replay.feed(record);
-        return;
-    };
-    settle(replay, wanted, Some(seq));
-    replay.feed(record);
+/// Takes in an event of the second pass, after the replay has.
+fn feed(replay: &Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, seq: Seq, event: &Event) {
     if !matches!(event.kind, EventKind::SAMPLE | EventKind::CARD) {
         follow_growth(replay, wanted, seq, event);
         return;

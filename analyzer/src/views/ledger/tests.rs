@@ -6,8 +6,9 @@ use gpumem_capture::{
     DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, Record, Seq, StackId,
 };
 
-use super::{Asked, By, Kind, Ledger, LedgerAt};
+use super::{Asked, By, Kind, Ledger, LedgerAt, LedgerWatch};
 use crate::replay::{At, Replay};
+use crate::watch::Watch as _;
 
 const PAGE: u64 = 2 << 20;
 const STREAMS: EventFlags = EventFlags::CONTEXT.with(EventFlags::STREAM_ORDERED);
@@ -305,7 +306,7 @@ fn the_rows_are_the_physical_level_and_what_nvml_saw_beyond_it() {
                     by,
                     device: None,
                 };
-                let ledger = Ledger::of_events(&first, &program.events, asked).remove(0);
+                let ledger = of_events(&first, &program.events, asked).remove(0);
                 let given: i64 = ledger
                     .rows
                     .iter()
@@ -333,4 +334,17 @@ fn the_rows_are_the_physical_level_and_what_nvml_saw_beyond_it() {
         }
     }
     assert!(compared > 500 && grown > 50, "{compared} {grown}");
+}
+
+/// Ledgers after a second pass over these events.
+fn of_events(first: &Replay, events: &[(Seq, Event)], asked: Asked) -> Vec<Ledger> {
+    let mut watch = LedgerWatch::new(first, asked);
+    let mut replay = Replay::new(At::End);
+    for (seq, event) in events {
+        let record = Record::Event(*seq, event);
+        watch.before(&replay, &record);
+        let effect = replay.feed(record);
+        watch.after(&replay, record, effect);
+    }
+    watch.finish(Some(&replay))
 }

@@ -19,7 +19,7 @@ use super::budgets::file::{self, Budgets};
 use super::budgets::quantities;
 use super::exit::Exit;
 use super::output::{Notes, Output, To};
-use super::read::read;
+use super::read::Opened;
 use crate::args::Format;
 use crate::selection::LevelArg;
 use captures::{Pair, pairs};
@@ -138,7 +138,8 @@ fn keep(
 }
 
 fn session(path: Option<&Path>) -> anyhow::Result<Option<Session>> {
-    path.map(|path| read(path, Query::default())).transpose()
+    path.map(|path| Opened::open(path)?.read(Query::default()))
+        .transpose()
 }
 
 /// The budgets of the given file, or of the one that is found.

@@ -1,7 +1,7 @@
 //! The export to Arrow. A survey finds the names; then the capture is replayed on a separate thread, and this one
 //! writes.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io::Write;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -11,11 +11,11 @@ use anyhow::bail;
 use gpumem_analyzer::export::{Arrow, Events, Numbers};
 use gpumem_analyzer::replay::{Query, Replay};
 use gpumem_analyzer::session::Session;
-use gpumem_capture::{Progress, Record};
+use gpumem_capture::Record;
 
 use super::args::Args;
 use super::events::{filter, said};
-use crate::commands::read::{read_watched, survey};
+use crate::commands::read::Opened;
 
 /// The most chunks that wait to be written.
 const WAITING: usize = 32;
@@ -26,14 +26,15 @@ pub(super) fn write(
     file: &Path,
     out: &mut dyn Write,
 ) -> anyhow::Result<(String, Session)> {
-    let survey = survey(file)?;
+    let mut capture = Opened::open(file)?;
+    let survey = capture.survey()?;
     let mut table = Arrow::new(&survey, &args.columns, out)?;
     let (full, chunks) = sync_channel(WAITING);
     let (empty, spare) = sync_channel(WAITING + 2);
     let (session, rows) = thread::scope(|scope| {
         let replay = thread::Builder::new().name("replay".into());
         let names = &survey.replay;
-        let read = move || replayed(args, file, names, &full, &spare);
+        let read = move || replayed(args, &mut capture, names, &full, &spare);
         let replay = replay.spawn_scoped(scope, read)?;
         let mut rows = 0;
         for mut chunk in chunks {
@@ -52,52 +53,43 @@ pub(super) fn write(
     Ok((said(args, rows), session))
 }
 
-/// Replays the capture and sends its rows. Events after the survey are left out, because the process may still run.
-/// Ends early if the receiver is gone.
+/// Replays the capture up to the end of the survey and sends its rows. Ends early if the receiver is gone.
 fn replayed(
     args: &Args,
-    file: &Path,
+    capture: &mut Opened,
     names: &Replay,
     full: &SyncSender<Vec<Numbers>>,
     spare: &Receiver<Vec<Numbers>>,
 ) -> anyhow::Result<Session> {
     let mut events = Events::new(names, filter(args));
-    let progress: RefCell<Option<Progress>> = RefCell::default();
+    let progress = capture.progress();
     let is_wanted = Cell::new(true);
     let mut chunk = Vec::with_capacity(Arrow::CHUNK);
     let send = |chunk: Vec<Numbers>| {
         if full.send(chunk).is_err() {
             is_wanted.set(false);
-            if let Some(progress) = &*progress.borrow() {
-                progress.stop();
-            }
+            progress.stop();
         }
     };
     let query = Query {
         no_categories: !Arrow::needs_categories(&args.columns),
         ..Query::without_figures()
     };
-    let session = read_watched(
-        file,
-        query,
-        &mut |replay, record, effect| {
-            let Record::Event(seq, event) = record else {
-                return;
-            };
-            if is_wanted.get()
-                && seq <= names.last_seq
-                && let Some(row) = events.numbers(replay, seq, event, effect)
-            {
-                chunk.push(row);
-                if chunk.len() == Arrow::CHUNK {
-                    let next = spare.try_recv();
-                    let next = next.unwrap_or_else(|_| Vec::with_capacity(Arrow::CHUNK));
-                    send(std::mem::replace(&mut chunk, next));
-                }
+    let session = capture.read_with(query, &mut |replay, record, effect| {
+        let Record::Event(seq, event) = record else {
+            return;
+        };
+        if is_wanted.get()
+            && let Some(row) = events.numbers(replay, seq, event, effect)
+        {
+            chunk.push(row);
+            if chunk.len() == Arrow::CHUNK {
+                let next = spare.try_recv();
+                let next = next.unwrap_or_else(|_| Vec::with_capacity(Arrow::CHUNK));
+                send(std::mem::replace(&mut chunk, next));
             }
-        },
-        &mut |started| *progress.borrow_mut() = Some(started),
-    )?;
+        }
+    })?;
     send(chunk);
     Ok(session)
 }

@@ -72,7 +72,13 @@ impl Task<'_> {
                 self.file.display()
             );
         }
-        let written = export::torch_snapshot(self.file, self.first, only, &mut symbols, out)?;
+        let written = export::torch_snapshot(
+            &mut |observer| self.again(observer),
+            self.first,
+            only,
+            &mut symbols,
+            out,
+        )?;
         drop(bar);
         let others = match written.others {
             0 => String::new(),

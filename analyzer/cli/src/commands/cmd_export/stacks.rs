@@ -10,7 +10,7 @@ use gpumem_analyzer::views::{ByStack, Folded, Folding, at};
 
 use super::task::Task;
 use crate::commands::output::{Notes, file_name};
-use crate::commands::read::{read, symbols};
+use crate::commands::read::symbols;
 
 impl Task<'_> {
     pub(super) fn folded(&self, out: &mut dyn Write) -> anyhow::Result<String> {
@@ -37,7 +37,7 @@ impl Task<'_> {
         let select = &self.args.part.select();
         let live = match self.args.at.unwrap_or(At::End) {
             of @ (At::Peak | At::End) => self.held(self.first, of),
-            of => self.held(&read(self.file, self.args.query(of))?, of),
+            of => self.held(&self.capture.borrow_mut().read(self.args.query(of))?, of),
         };
         let allocated = ByStack::allocated(&self.first.replay, self.level(), select);
         Ok([self.held(self.first, At::Peak), live, allocated])

@@ -1,20 +1,23 @@
 //! The input of all formats.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use gpumem_analyzer::export::Steps;
 use gpumem_analyzer::replay::At;
-use gpumem_analyzer::session::{Observer, Session};
+use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{ByStack, at, level_or_default};
+use gpumem_analyzer::watch::Observer;
 use gpumem_capture::Level;
 
 use super::args::Args;
-use crate::commands::read::read_with;
+use crate::commands::read::Opened;
 
 /// A capture that was read once, and what to write of it.
 pub(super) struct Task<'a> {
     pub args: &'a Args,
     pub file: &'a Path,
+    pub capture: RefCell<Opened>,
     pub first: &'a Session,
     pub steps: Steps,
     /// A folder for temporary files.
@@ -49,6 +52,7 @@ impl Task<'_> {
 
     /// Reads the capture again.
     pub fn again(&self, observer: &mut Observer<'_>) -> anyhow::Result<()> {
-        read_with(self.file, At::End, observer).map(drop)
+        let mut capture = self.capture.borrow_mut();
+        capture.read_with(At::End, observer).map(drop)
     }
 }

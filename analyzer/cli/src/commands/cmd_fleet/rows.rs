@@ -148,7 +148,7 @@ fn text(rows: &CaptureRows) -> String {
 }
 
 /// An object with a list for each table, one row per line. Events are written while they are read.
-fn json(args: &Args, taken: Taken, out: &mut dyn Write) -> anyhow::Result<()> {
+fn json(args: &Args, mut taken: Taken, out: &mut dyn Write) -> anyhow::Result<()> {
     write!(
         out,
         "{}{{\n\"run\": ",
@@ -159,7 +159,7 @@ fn json(args: &Args, taken: Taken, out: &mut dyn Write) -> anyhow::Result<()> {
     if args.events {
         write!(out, ",\n\"events\": [")?;
         let mut before = "\n";
-        let written = taken.events(&args.file, &mut |event| {
+        let written = taken.events(&mut |event| {
             row(out, before, &event).map_err(Failed::Write)?;
             before = ",\n";
             Ok(())

@@ -5,7 +5,8 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use gpumem_capture::{Identity, OpenError, Reader};
+use gpumem_analyzer::ask;
+use gpumem_capture::{Identity, OpenError};
 use gpumem_dataset::Key;
 
 /// The depth of nested folders that are searched.
@@ -97,7 +98,7 @@ impl Candidate {
 
     /// Files named `….bin` that are not captures are reported, unless their contents identify them as something else.
     fn why_not(&self) -> Is {
-        match Reader::open(&self.path) {
+        match ask::header(&self.path) {
             Err(OpenError::Foreign { .. }) | Ok(_) => Is::Foreign,
             Err(error) => Is::Unreadable(error.to_string()),
         }

@@ -1,6 +1,5 @@
 //! Reads what a dataset stores of a capture.
 
-use std::path::Path;
 use std::time::Duration;
 
 use gpumem_analyzer::fleet::{self, Options};
@@ -30,10 +29,10 @@ pub fn take(of: &Candidate, options: &Options, events: bool) -> Took {
 fn read(of: &Candidate, options: &Options, events: bool) -> anyhow::Result<Took> {
     let path = &of.path;
     let name = path.display().to_string();
-    let taken = fleet::take(path, &name, options).map_err(|error| explained(path, &error))?;
+    let mut taken = fleet::take(path, &name, options).map_err(|error| explained(path, &error))?;
     let ending = &*taken.rows.rank.ending;
     let age = of.modified.elapsed().unwrap_or_default();
-    let may_run = ending != "clean" && age < QUIET && is_of_elsewhere(path);
+    let may_run = ending != "clean" && age < QUIET && taken.is_of_elsewhere();
     if ending == "running" || may_run {
         return Ok(Took::Runs(name));
     }
@@ -42,26 +41,16 @@ fn read(of: &Candidate, options: &Options, events: bool) -> anyhow::Result<Took>
         rows: taken.rows.clone(),
     };
     if events {
-        let (spool, lines) = spool(&taken, path)?;
+        let (spool, lines) = spool(&mut taken)?;
         capture.events = Some(spool);
         capture.rows.lines.extend(lines);
     }
     Ok(Took::Capture(Box::new(capture)))
 }
 
-fn spool(taken: &fleet::Taken, path: &Path) -> anyhow::Result<(Spool, Vec<gpumem_dataset::Line>)> {
+fn spool(taken: &mut fleet::Taken) -> anyhow::Result<(Spool, Vec<gpumem_dataset::Line>)> {
     let mut out = SpoolWriter::new()?;
-    let lines = taken.events(path, &mut |event: Event| -> anyhow::Result<()> {
-        Ok(out.push(&event)?)
-    })?;
+    let lines =
+        taken.events(&mut |event: Event| -> anyhow::Result<()> { Ok(out.push(&event)?) })?;
     Ok((out.finish()?, lines))
-}
-
-/// Whether another machine wrote it, or this one before its last boot. With process id 0 the writer is unknown, and no
-/// process writes any more.
-fn is_of_elsewhere(path: &Path) -> bool {
-    gpumem_capture::Reader::open(path).is_ok_and(|reader| {
-        let header = reader.header();
-        header.pid != 0 && !header.is_of_this_boot()
-    })
 }

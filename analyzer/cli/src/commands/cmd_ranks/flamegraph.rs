@@ -5,10 +5,10 @@ use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::bail;
+use gpumem_analyzer::ask::CaptureFile;
 use gpumem_analyzer::ranks::{Job, RankRow};
 use gpumem_analyzer::render::{FlameLook, Source, bytes, flamegraph, flamegraph_of_change};
 use gpumem_analyzer::replay::{At, Query};
-use gpumem_analyzer::session;
 use gpumem_analyzer::symbols::{PerfMap, Symbols};
 use gpumem_analyzer::views::{ByStack, Differential, Folded, Folding, Select};
 use gpumem_capture::{DeviceOrdinal, Level};
@@ -160,7 +160,7 @@ fn stacks(
     symbols: &mut Symbols,
     folding: Folding,
 ) -> anyhow::Result<Folded> {
-    let session = session::read(path, Query::default(), &mut |_, _, _| {}, &mut |_| {});
+    let session = CaptureFile::open(path).and_then(|mut capture| capture.read(Query::default()));
     let session = session.map_err(|error| explained(path, &error))?;
     let select = Select {
         device: device.map(DeviceOrdinal),

@@ -70,13 +70,8 @@ fn no_snapshot_breaks_the_import() {
         let file = folder.path().join("made.bin");
         if torch_snapshot(&bytes, "made", &file).is_ok() {
             taken.set(taken.get() + 1);
-            let session = gpumem_analyzer::session::read(
-                &file,
-                gpumem_analyzer::replay::At::End,
-                &mut |_, _, _| {},
-                &mut |_| {},
-            )
-            .expect("a capture");
+            let end = gpumem_analyzer::replay::At::End;
+            let session = gpumem_analyzer::ask::read(&file, end).expect("a capture");
             let account = session.account;
             let made_up = |line: &String| line.contains("own figure differed");
             prop_assert!(account.missing.iter().all(made_up), "{:?}", account.missing);
