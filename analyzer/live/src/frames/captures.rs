@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use gpumem_analyzer::ranks::Search;
+use gpumem_analyzer::ranks::Found;
 use gpumem_capture::{OpenError, Reader};
 
 use super::ask::Ask;
@@ -77,7 +77,6 @@ pub struct Now {
 /// All followed captures.
 pub struct Captures {
     limits: Limits,
-    search: Search,
     followed: BTreeMap<PathBuf, Followed>,
     /// Captures that are not to be followed again, by nonce.
     past: BTreeMap<PathBuf, u64>,
@@ -89,17 +88,14 @@ impl Captures {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
-            search: Search::default(),
             followed: BTreeMap::new(),
             past: BTreeMap::new(),
             counts: Counts::default(),
         }
     }
 
-    /// Follows new captures among these files and folders, and drops those whose time is over. Returns the files and
-    /// folders that cannot be read, and why.
-    pub fn update(&mut self, named: &[PathBuf]) -> Vec<String> {
-        let found = self.search.find(named);
+    /// Follows new captures among those that a search has found, and drops those whose time is over.
+    pub fn update(&mut self, found: &Found) {
         self.settle();
         if self.limits.keep.is_some() {
             let is_there = |path: &PathBuf| found.captures.binary_search(path).is_ok();
@@ -125,7 +121,6 @@ impl Captures {
                 Source::Ended(..) => self.counts.ended += 1,
             }
         }
-        found.unreadable
     }
 
     /// Keeps only the last frame of ended captures, for a limited time.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpumem_analyzer::ranks::{Differs, differing};
+use gpumem_analyzer::ranks::{Differs, Search, differing};
 
 use super::captures::{Captures, Limits};
 use super::frame::Frame;
@@ -39,6 +39,7 @@ impl FolderRow {
 /// A folder of captures.
 pub struct Folder {
     path: PathBuf,
+    search: Search,
     captures: Captures,
     scanned: Instant,
     error: Option<String>,
@@ -49,6 +50,7 @@ impl Folder {
     pub fn new(path: &Path) -> Self {
         let mut folder = Self {
             path: path.to_owned(),
+            search: Search::default(),
             captures: Captures::new(Limits {
                 captures: MOST,
                 keep: None,
@@ -78,9 +80,10 @@ impl Folder {
     }
 
     fn scan(&mut self) {
-        let unreadable = self.captures.update(std::slice::from_ref(&self.path));
+        let found = self.search.find(std::slice::from_ref(&self.path));
+        self.captures.update(&found);
         let own = format!("{}: ", self.path.display());
-        let own = unreadable.iter().find_map(|of| of.strip_prefix(&own));
+        let own = found.unreadable.iter().find_map(|of| of.strip_prefix(&own));
         self.error = own.map(str::to_owned);
         self.scanned = Instant::now();
     }

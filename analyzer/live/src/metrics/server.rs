@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use gpumem_analyzer::ranks::Search;
 use gpumem_http::{Request, Response, Server, StartError};
 
 use crate::frames::{Captures, Frame, Limits, Pod};
@@ -62,6 +63,7 @@ pub enum Error {
 pub struct Exporter {
     server: Server,
     named: Vec<String>,
+    search: Search,
     captures: Arc<Mutex<Captures>>,
     every: Duration,
     push: Option<(Push, Duration)>,
@@ -108,6 +110,7 @@ impl Exporter {
         Ok(Self {
             server,
             named: options.captures.clone(),
+            search: Search::default(),
             captures,
             every: options.every,
             push: push.map(|push| (push, options.otlp_every)),
@@ -129,11 +132,12 @@ impl Exporter {
         }
         loop {
             let named: Vec<PathBuf> = self.named.iter().flat_map(|of| matching(of)).collect();
+            let found = self.search.find(&named);
             let captures = self.captures.lock();
             let mut captures = captures.unwrap_or_else(PoisonError::into_inner);
-            let unreadable = captures.update(&named);
+            captures.update(&found);
             drop(captures);
-            for line in &unreadable {
+            for line in &found.unreadable {
                 if self.said.is_to_be_said(line) {
                     say(line);
                 }
