@@ -50,14 +50,14 @@ def test_the_search_works_without_a_server(site):
 
 def test_links_that_leave_docs_lead_to_copies(site):
     assert (site / "repository" / "capture" / "SPEC.html").is_file()
-    pages = (site / "commands" / "exporter.html").read_text()
-    assert "repository/analyzer/exporter/share/alerts.yml" in pages
+    pages = (site / "commands" / "live.html").read_text()
+    assert "repository/analyzer/live/share/alerts.yml" in pages
 
 
 def test_an_anchor_that_leads_nowhere_fails_the_build(python_env, tmp_path):
     """The same settings, on a copy with one wrong anchor."""
     python = python_env("docs")
-    for name in ("mkdocs.yml", "docs", "scripts", "capture", "analyzer/exporter/share", "tests/fixtures/captures/README.md"):
+    for name in ("mkdocs.yml", "docs", "scripts", "capture", "analyzer/live/share", "tests/fixtures/captures/README.md"):
         wanted = harness.ROOT / name
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(wanted, tmp_path / name) if wanted.is_dir() else shutil.copy(wanted, tmp_path / name)

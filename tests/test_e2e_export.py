@@ -334,7 +334,7 @@ def test_prometheus(environment, exported, analyze_json):
     assert kinds == {"gauge", "counter"}
 
 
-TEXT = ("folded", "speedscope", "perfetto", "firefox", "csv", "prometheus")
+TEXT = ("folded", "speedscope", "perfetto", "firefox", "csv", "prometheus")  # the last is a form of live now
 BINARY = ("pprof", "sqlite", "parquet", "arrow")
 
 

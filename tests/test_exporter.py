@@ -1,4 +1,4 @@
-"""`gpumem-analyze exporter`: the metrics that Prometheus receives from running programs.
+"""`gpumem-analyze live --metrics`: the metrics that Prometheus receives from running programs.
 
 What breaks these tests: figures that are not those of the capture, a text that Prometheus does not accept, alerts
 that do not fire, series that stay permanently, a request that is answered and should not be, and CUDA in the
@@ -21,7 +21,7 @@ from exporter import Exporter
 from on_demand import Program
 from waiting import WATCHDOG, until
 
-SHARE = harness.ROOT / "analyzer" / "exporter" / "share"
+SHARE = harness.ROOT / "analyzer" / "live" / "share"
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def metrics_in(expr):
 
 
 def test_documentation_rules_and_dashboard_name_metrics_that_exist(program):
-    page = (harness.ROOT / "docs" / "commands" / "exporter.md").read_text()
+    page = (harness.ROOT / "docs" / "commands" / "live.md").read_text()
     documented = set(re.findall(r"`((?:gpumem|hw)_[a-z_]+)`", page))
     with Exporter(program.report) as exporter:
         program.tell("card")
@@ -226,7 +226,7 @@ def test_a_rank_that_differs_is_a_metric(tmp_path, python_env):
             # From three of them on, ranks are compared.
             differences = [0, 0, 0, 32 << 20]
             until(
-                lambda: [exporter.value(name, part="driver", rank=str(rank)) for rank in range(4)] == differences,
+                lambda: [exporter.value(name, part="outside", rank=str(rank)) for rank in range(4)] == differences,
                 "the differences",
             )
     finally:
@@ -316,12 +316,27 @@ def test_it_loads_no_cuda_and_its_memory_is_bounded(program):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--captures", "a[", "--listen", "127.0.0.1:0"), 1, "a[: not a pattern"),
-        (("--captures", "a", "--listen", "0.0.0.0:0"), 1, "add --allow-remote"),
-        (("--listen", "127.0.0.1:0"), 2, "--captures"),
+        (("--metrics", "127.0.0.1:0", "a["), 1, "a[: not a pattern"),
+        (("a", "--metrics=0.0.0.0:0"), 1, "add --allow-remote"),
+        (("--metrics", "127.0.0.1:0"), 2, "name a capture"),
+        (("--metrics", "--once", "a", "b"), 2, "several captures"),
+        (("a", "b"), 2, "several captures"),
+        (("a", "--keep", "1"), 2, "--metrics"),
+        (("--metrics", "--once", "--every", "1", "a"), 2, "--every"),
+        (("--metrics", "--device", "0", "a"), 2, "--device"),
     ],
 )
 def test_what_cannot_be_is_said_in_a_line(arguments, code, said):
-    done = subprocess.run([harness.ANALYZER, "exporter", *arguments], capture_output=True, text=True)
+    done = subprocess.run([harness.ANALYZER, "live", *arguments], capture_output=True, text=True)
     assert done.returncode == code and said in done.stderr, harness.described(done)
     assert code == 2 or len(done.stderr.splitlines()) == 1
+
+
+def test_the_old_command_is_a_form_of_live(program):
+    command = [harness.ANALYZER, "exporter", "--captures", program.report, "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert "`exporter` is now `live --metrics`" in process.stderr.readline()
+            assert "metrics at http://127.0.0.1:" in process.stderr.readline()
+        finally:
+            process.kill()

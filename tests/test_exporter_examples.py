@@ -1,4 +1,4 @@
-"""The examples of docs/commands/exporter.md and the dashboard, checked with the validators of the programs that read
+"""The examples of docs/commands/live.md and the dashboard, checked with the validators of the programs that read
 them.
 
 What breaks these tests: a manifest that Kubernetes' schema refuses, a unit that systemd refuses, a key of the
@@ -18,8 +18,8 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from jsonschema import ValidationError
 
-PAGE = harness.ROOT / "docs" / "commands" / "exporter.md"
-DASHBOARD = harness.ROOT / "analyzer" / "exporter" / "share" / "grafana-dashboard.json"
+PAGE = harness.ROOT / "docs" / "commands" / "live.md"
+DASHBOARD = harness.ROOT / "analyzer" / "live" / "share" / "grafana-dashboard.json"
 # Of an export for others; Grafana's importer reads them, the dashboard has them not.
 OF_THE_EXPORT = {"__inputs", "__requires"}
 

@@ -1,4 +1,4 @@
-"""`gpumem-analyze exporter` read by the parsers of prometheus_client: both formats, label by label and value by
+"""`gpumem-analyze live --metrics` read by the parsers of prometheus_client: both formats, label by label and value by
 value.
 
 What breaks these tests: a text that a strict parser of OpenMetrics refuses, a sample that only one of the formats

@@ -1,4 +1,4 @@
-"""`gpumem-analyze exporter --otlp`: the requests to a receiver with OpenTelemetry's own messages.
+"""`gpumem-analyze live --metrics --otlp`: the requests to a receiver with OpenTelemetry's own messages.
 
 What breaks these tests: a request with fields outside the messages, figures that are not the capture's, and a line
 on standard error for each push that fails."""
@@ -117,6 +117,6 @@ def test_a_collector_that_is_not_there_is_one_line(tmp_path):
 
 
 def test_a_url_that_is_none_is_refused():
-    command = [harness.ANALYZER, "exporter", "--listen", "127.0.0.1:0", "--captures", "a", "--otlp", "gpu7:4318"]
+    command = [harness.ANALYZER, "live", "--metrics=127.0.0.1:0", "--otlp", "gpu7:4318", "a"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1 and "gpu7:4318: not a URL of a collector" in done.stderr, harness.described(done)

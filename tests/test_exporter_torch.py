@@ -1,4 +1,4 @@
-"""`gpumem-analyze exporter` and a real PyTorch: its figures are PyTorch's own, to the byte, while the program waits.
+"""`gpumem-analyze live --metrics` and a real PyTorch: its figures are PyTorch's own, to the byte, while the program waits.
 
 What breaks these tests: a figure that is rounded or late, and lines that are not those of `lines` at the same event."""
 

@@ -73,7 +73,7 @@ def test_details_are_those_of_the_views(ended):  # noqa: F811
 
 
 def test_a_reader_that_left_is_not_waited_for(tmp_path):
-    """The first one asks once and never again. (The queue of readers has its tests in analyzer/live-serve/src/moments.rs.)"""
+    """The first one asks once and never again. (The queue of readers has its tests in analyzer/live/src/serve/moments.rs.)"""
     report = tmp_path / "long.bin"
     harness.run([harness.EXAMPLES / "long_run", "record", report, "300000", "full", "10000"])
     with Served(report) as served:

@@ -78,7 +78,7 @@ def upward(graph):
 
 
 def test_all_crates_are_looked_at():
-    assert {"interposer/src", "analyzer/src", "analyzer/cli/src", "analyzer/live-serve/src", "analyzer/http/src", "analyzer/mcp/src", "capture/src", "tracker/src", "unwind/src", "simulator/driver/src"} <= set(SOURCES)
+    assert {"interposer/src", "analyzer/src", "analyzer/cli/src", "analyzer/live/src", "analyzer/http/src", "analyzer/mcp/src", "capture/src", "tracker/src", "unwind/src", "simulator/driver/src"} <= set(SOURCES)
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -112,7 +112,7 @@ def test_state_belongs_to_the_session_or_is_listed_with_a_reason(tmp_path):
     assert state(module_graph.modules(tmp_path)) == {"a::SAID", "b::ALL", "c::$name", "e::COUNT", "e::PAIR"}
 
 
-@pytest.mark.parametrize("source", ["analyzer/src", "analyzer/cli/src", "analyzer/mcp/src"])
+@pytest.mark.parametrize("source", ["analyzer/src", "analyzer/cli/src", "analyzer/live/src", "analyzer/mcp/src"])
 def test_no_folder_of_the_analyzer_uses_one_that_uses_it(source):
     """Drawing code uses the views, and the views do not use it; commands do not use the command line."""
     folders = {}

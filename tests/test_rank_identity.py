@@ -55,9 +55,10 @@ def test_what_launchers_say(client, simulate, analyze, analyze_json, tmp_path):
         assert " · rank 11 of 16 · " in text and "\n".join(lines) in text
     analyze("html", capture)
     page = capture.with_suffix(".html").read_text()
-    metrics = analyze("export", "prometheus", "-o", "-", capture).stdout
+    metrics = analyze("live", "--metrics", "--once", capture).stdout
     [info] = [line for line in metrics.splitlines() if line.startswith("gpumem_capture_info{")]
-    assert f'job_name="{process["job"]}",coordinates="{given}",rank="11"' in info
+    wanted = (f'job_name="{process["job"]}"', f'coordinates="{given}"', 'rank="11"', 'slurm_job_id="4711"')
+    assert all(label in info for label in wanted), info
     trace = json.loads(analyze("export", "perfetto", "-o", "-", capture).stdout)["traceEvents"]
     [name] = [event["args"]["name"] for event in trace if event["name"] == "process_name"]
     assert name.startswith(f"rank 11 ({given}): ")

@@ -95,9 +95,8 @@ def test_the_analyzer_knows_no_cuda():
     assert "gpumem-capture" in linked
     assert not linked & {"gpumem-cuda-abi", "gpumem-unwind", "gpumem", "cudarc", "nvml-wrapper"}
     assert not dependencies("gpumem-analyzer") & {"clap", "indicatif", "rmcp"}
-    assert not dependencies("gpumem-live-serve") & {"gpumem-analyze", "clap", "indicatif"}
     assert not {name for name in dependencies("gpumem-http") if name.startswith("gpumem")}
-    assert not dependencies("gpumem-exporter") & {"gpumem-analyze", "clap", "cudarc", "nvml-wrapper"}
+    assert not dependencies("gpumem-live") & {"gpumem-analyze", "clap", "indicatif", "cudarc", "nvml-wrapper"}
     assert not dependencies("gpumem-mcp") & {"gpumem-analyze", "clap", "indicatif"}
 
 

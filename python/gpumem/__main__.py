@@ -27,7 +27,7 @@ Usage: gpumem COMMAND …
                             lists the known cards; measures a card (gpumem card --help)
   fleet query NAME DATASET | sql "select …" DATASET | ingest …
                             makes and queries a dataset of captures of many jobs (gpumem fleet --help)
-  exporter --captures PATTERN
+  live --metrics CAPTURE | FOLDER | PATTERN …
                             serves metrics of running programs for Prometheus
   mcp [--root DIR]…         serves captures to AI assistants (Model Context Protocol)
   kernel [--user | --prefix PATH | --sys-prefix] [--name NAME]
@@ -41,10 +41,10 @@ Usage: gpumem COMMAND …
 _HERE = ("run", "hints", "oom", "whatif", "plan", "card", "fleet", "mcp", "kernel", "doctor", "library", "version", "analyze")
 # The commands of gpumem-analyze that do not, and those that are forms of others now.
 _OF_ANALYZE = (
-    "changes", "check", "ci", "completions", "diff", "export", "exporter", "flamegraph", "html", "import", "leaks", "ledger",
+    "changes", "check", "ci", "completions", "diff", "export", "flamegraph", "html", "import", "leaks", "ledger",
     "lines", "live", "man", "ranks", "report", "timeline", "tree",
 )
-_RENAMED = ("fragmentation", "recover", "scopes", "sizes", "summary", "symbolize", "temporary", "threads")
+_RENAMED = ("exporter", "fragmentation", "recover", "scopes", "sizes", "summary", "symbolize", "temporary", "threads")
 
 
 def main(words: Optional[List[str]] = None) -> int:

@@ -1,4 +1,4 @@
-"""A running exporter, and its answers."""
+"""A running `live --metrics`, and its answers."""
 
 import re
 import socket
@@ -14,8 +14,7 @@ LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 
 class Exporter:
     def __init__(self, *captures, options=()):
-        named = [word for path in captures for word in ("--captures", str(path))]
-        command = [harness.ANALYZER, "exporter", "--listen", "127.0.0.1:0", "--every", "1", *named, *options]
+        command = [harness.ANALYZER, "live", "--metrics=127.0.0.1:0", "--every", "1", *options, *captures]
         self.process = subprocess.Popen(
             [str(word) for word in command], stderr=subprocess.PIPE, text=True, env=harness.clean_environment()
         )

@@ -11,7 +11,7 @@ use crate::commands::{
     cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_ranks, cmd_report, cmd_timeline, cmd_tree,
 };
 #[cfg(feature = "full")]
-use crate::commands::{cmd_ci, cmd_exporter, cmd_fleet, cmd_live, cmd_mcp};
+use crate::commands::{cmd_ci, cmd_fleet, cmd_live, cmd_mcp};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -100,9 +100,13 @@ pub enum Command {
         gpumem-analyze leaks --steps 10 --file train.py report.bin\n  \
         gpumem-analyze leaks --at end --format json report.bin | jq '.data.rows[] | select(.class == \"growing\")'")]
     Leaks(cmd_leaks::Args),
-    /// Live view of a running program's memory in the terminal, or in a browser
+    /// Live view of a running program's memory in the terminal, in a browser, or as metrics for Prometheus
     #[command(after_help = "Examples:\n  gpumem-analyze live report.bin\n  \
-        gpumem-analyze live 4711                     # the program with this process id\n\n\
+        gpumem-analyze live 4711                     # the program with this process id\n  \
+        gpumem-analyze live --serve 127.0.0.1:0 report.bin\n  \
+        gpumem-analyze live --metrics '/run/gpumem/*'\n  \
+        gpumem-analyze live --metrics=0.0.0.0:9841 --allow-remote runs/\n  \
+        gpumem-analyze live --metrics --once -o gpumem.prom report.bin\n\n\
         The view reads the capture only: the program is not paused, and continues when you quit. Press ? for the keys.")]
     #[cfg(feature = "full")]
     Live(cmd_live::Args),
@@ -217,14 +221,6 @@ pub enum Command {
     )]
     #[cfg(feature = "full")]
     Mcp(cmd_mcp::Args),
-    /// Prometheus metrics of running programs: live memory, peaks, growth, failures
-    #[command(
-        after_help = "Examples:\n  gpumem-analyze exporter --captures '/run/gpumem/*'\n  \
-        gpumem-analyze exporter --listen 0.0.0.0:9841 --allow-remote --captures runs/\n\n\
-        It runs until you stop it. docs/commands/exporter.md has the metrics, a dashboard and alerts."
-    )]
-    #[cfg(feature = "full")]
-    Exporter(cmd_exporter::Args),
     /// Print completions for a shell
     #[command(after_help = "Examples:\n  gpumem-analyze completions bash > \
         ~/.local/share/bash-completion/completions/gpumem-analyze")]

@@ -16,7 +16,7 @@ enum Form {
 }
 
 /// Commands whose output is on standard output. `@` is the capture.
-const COMMANDS: [(&str, Form); 39] = [
+const COMMANDS: [(&str, Form); 38] = [
     ("@", Form::Text),
     ("@ --format json", Form::Json),
     ("report --all @", Form::Text),
@@ -54,7 +54,6 @@ const COMMANDS: [(&str, Form); 39] = [
     ("export speedscope @ -o -", Form::Json),
     ("export firefox @ -o -", Form::Json),
     ("export pprof @ -o -", Form::Binary),
-    ("export prometheus @ -o -", Form::Text),
     ("export torch-snapshot @ -o -", Form::Binary),
 ];
 

@@ -1,7 +1,7 @@
 //! `gpumem-analyze` as a library: a command line in, text and an exit code out.
 //!
 //! [`run`] knows the command line and no part of the process; `main` knows the process's streams, terminal and locale.
-//! `live`, `exporter` and `mcp` take over the process. Start reading in `commands/cmd_hints.rs`.
+//! `live` and `mcp` take over the process. Start reading in `commands/cmd_hints.rs`.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 // Some code is used only by commands of the full build.
@@ -166,8 +166,6 @@ fn command(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Timeline(args)) => commands::cmd_timeline::run(args, output),
         Some(Command::Html(args)) => commands::cmd_html::run(args, output),
         Some(Command::Tree(args)) => commands::cmd_tree::run(args, output),
-        #[cfg(feature = "full")]
-        Some(Command::Exporter(args)) => commands::cmd_exporter::run(args, output),
         Some(Command::Export(args)) => commands::cmd_export::run(args, output),
         Some(Command::Import(args)) => commands::cmd_import::run(args, output),
         Some(Command::Check(args)) => commands::cmd_check::run(args, output),

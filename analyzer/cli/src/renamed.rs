@@ -1,15 +1,25 @@
 //! Commands of earlier releases, which are forms of others now. They work until the next release.
 
 use std::ffi::OsString;
+use std::path::Path;
 
-/// A command of earlier releases: its name, its new form, and its options that have other names now.
+use crate::commands::output::beside;
+
+/// A command of earlier releases: its name, its new form, and its options that have other names now. An option with an
+/// empty name is only its value now.
 type Renamed = (
     &'static str,
     &'static [&'static str],
     &'static [(&'static str, &'static str)],
 );
 
-const RENAMED: [Renamed; 8] = [
+const RENAMED: [Renamed; 10] = [
+    ("export prometheus", &["live", "--metrics", "--once"], &[]),
+    (
+        "exporter",
+        &["live", "--metrics"],
+        &[("--captures", ""), ("--listen", "")],
+    ),
     ("fragmentation", &["ledger", "--pool"], &[]),
     ("recover", &["check"], &[]),
     ("scopes", &["lines", "--by", "scope"], &[]),
@@ -43,17 +53,24 @@ const WITH_VALUE: [&str; 9] = [
 
 /// A command line with a renamed command, in its new form, and a message that names the form.
 pub fn renamed(arguments: &[OsString]) -> Option<(Vec<OsString>, String)> {
-    let at = command_at(arguments)?;
+    let at = command_at(arguments, 1)?;
     let is_about = arguments[at] == "help" || arguments[at] == "man";
     let at = if is_about { at + 1 } else { at };
-    let word = arguments.get(at)?;
-    let (name, form, options) = RENAMED.iter().find(|of| *word == of.0)?;
+    let is_at = |name: &str| {
+        let words = arguments.get(at..).unwrap_or_default();
+        let mut named = name.split(' ').enumerate();
+        named.all(|(place, word)| words.get(place).is_some_and(|of| of == word))
+    };
+    let (name, form, options) = RENAMED.iter().find(|of| is_at(of.0))?;
+    let rest = at + name.split(' ').count();
     let mut line = arguments[..at].to_vec();
     // Help is about a command.
     let shown = if is_about { 1 } else { form.len() };
     line.extend(form.iter().take(shown).map(OsString::from));
-    for argument in &arguments[at + 1..] {
-        line.push(option_of(argument, options));
+    let rest = arguments.get(rest..).unwrap_or_default();
+    line.extend(rest.iter().filter_map(|of| option_of(of, options)));
+    if *name == "export prometheus" && !is_about {
+        line.extend(beside_capture(rest).into_iter().flatten());
     }
     let mut words = form.join(" ");
     if *name == "symbolize" {
@@ -65,12 +82,28 @@ pub fn renamed(arguments: &[OsString]) -> Option<(Vec<OsString>, String)> {
 
 /// The names of these commands.
 pub fn old_names() -> impl Iterator<Item = &'static str> {
-    RENAMED.iter().map(|of| of.0)
+    RENAMED
+        .iter()
+        .map(|of| of.0)
+        .filter(|name| !name.contains(' '))
 }
 
-/// The index of the command.
-fn command_at(arguments: &[OsString]) -> Option<usize> {
-    let mut words = arguments.iter().enumerate().skip(1);
+/// The file that `export` wrote if none was named.
+fn beside_capture(arguments: &[OsString]) -> Option<[OsString; 2]> {
+    let is_named = |of: &OsString| {
+        let of = of.to_string_lossy();
+        of.starts_with("--output") || (of.starts_with("-o") && !of.starts_with("--"))
+    };
+    if arguments.iter().any(is_named) {
+        return None;
+    }
+    let file = Path::new(arguments.get(command_at(arguments, 0)?)?);
+    Some(["-o".into(), beside(file, "prom").into()])
+}
+
+/// The index of the command, or of the first word that is no option.
+fn command_at(arguments: &[OsString], from: usize) -> Option<usize> {
+    let mut words = arguments.iter().enumerate().skip(from);
     while let Some((at, word)) = words.next() {
         let word = word.to_str()?;
         if word == "--" {
@@ -84,13 +117,14 @@ fn command_at(arguments: &[OsString]) -> Option<usize> {
     None
 }
 
-fn option_of(argument: &OsString, options: &[(&str, &str)]) -> OsString {
+/// The argument as it is now; `None`: it is left out.
+fn option_of(argument: &OsString, options: &[(&str, &str)]) -> Option<OsString> {
     let Some(text) = argument.to_str() else {
-        return argument.clone();
+        return Some(argument.clone());
     };
     for (old, new) in options {
         if text == *old {
-            return (*new).into();
+            return (!new.is_empty()).then(|| (*new).into());
         }
         let value = text.strip_prefix(old);
         let is_short = !old.starts_with("--");
@@ -99,10 +133,13 @@ fn option_of(argument: &OsString, options: &[(&str, &str)]) -> OsString {
             value => value,
         });
         if let Some(value) = value {
-            return format!("{new}={value}").into();
+            return Some(match new.is_empty() {
+                true => value.into(),
+                false => format!("{new}={value}").into(),
+            });
         }
     }
-    argument.clone()
+    Some(argument.clone())
 }
 
 #[cfg(test)]
@@ -137,12 +174,26 @@ mod tests {
                 "a symbolize -oo.bin r.bin",
                 "a check --symbolize=o.bin r.bin",
             ),
+            (
+                "a exporter --listen 127.0.0.1:0 --captures=runs --every 1",
+                "a live --metrics 127.0.0.1:0 runs --every 1",
+            ),
+            (
+                "a export prometheus -o - r.bin",
+                "a live --metrics --once -o - r.bin",
+            ),
+            (
+                "a export prometheus r.bin",
+                "a live --metrics --once r.bin -o r.prom",
+            ),
             ("a help sizes", "a help lines"),
+            ("a help exporter", "a help live"),
             ("a man recover", "a man check"),
         ] {
             assert_eq!(of(old).as_deref(), Some(new));
         }
         assert_eq!(of("a lines sizes"), None);
+        assert_eq!(of("a export csv r.bin"), None);
         assert_eq!(of("a --code sizes"), None);
         assert_eq!(of("a --symbols sizes r.bin"), None);
         assert_eq!(of("a -- sizes"), None);

@@ -11,7 +11,7 @@ use crate::cli::Cli;
 use crate::renamed::{old_names, renamed};
 
 /// Commands that are left out of builds without the feature `full`.
-const OF_FULL_BUILDS: [&str; 5] = ["ci", "exporter", "fleet", "live", "mcp"];
+const OF_FULL_BUILDS: [&str; 4] = ["ci", "fleet", "live", "mcp"];
 /// The similarity from which two words count as the same.
 const ALIKE: f64 = 0.8;
 /// A view with the options that users often pass to the report.

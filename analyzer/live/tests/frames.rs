@@ -9,7 +9,9 @@ use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{ByStack, Lines, Select, level_or_default};
 use gpumem_capture::*;
-use gpumem_live::{Answer, Ask, By, Frame, Moment, Order, Request, Rows, State, Then, Want, Watch};
+use gpumem_live::frames::{
+    Answer, Ask, By, Frame, Moment, Order, Request, Rows, State, Then, Want, Watch,
+};
 
 /// Only ends a test that hangs.
 const AT_MOST: Duration = Duration::from_secs(300);

@@ -8,8 +8,8 @@ use gpumem_analyzer::render::{self, Source, bytes, ledger_text};
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::views::{Asked, ByStack, LedgerAt, Lines, Select};
 use gpumem_capture::{Level, Seq};
-use gpumem_live::view::{App, Look, Mode, draw};
-use gpumem_live::{Ask, State, Watch};
+use gpumem_live::frames::{Ask, State, Watch};
+use gpumem_live::terminal::{App, Look, Mode, draw};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{
@@ -32,7 +32,14 @@ struct View {
 }
 
 impl View {
+    /// At the end of the capture.
     fn of(name: &str) -> Self {
+        let mut view = Self::opened(name);
+        view.press(&[CHAR('n')]);
+        view
+    }
+
+    fn opened(name: &str) -> Self {
         let watch = Watch::start(&fixture(name), Ask::default(), Duration::from_millis(5)).unwrap();
         let mut view = Self {
             watch,
@@ -99,9 +106,8 @@ fn peak(level: Level) -> Lines {
 const CHAR: fn(char) -> KeyCode = KeyCode::Char;
 
 #[test]
-fn rows_are_those_of_lines() {
-    let mut view = View::of("torch-return.bin");
-    view.press(&[CHAR('p')]);
+fn what_has_ended_opens_at_its_peak_with_the_rows_of_lines() {
+    let mut view = View::opened("torch-return.bin");
     let (lines, all) = (view.lines(), peak(Level::TENSOR));
     assert!(lines[0].starts_with("at the peak of GPU 0, "), "{lines:#?}");
     assert!(lines[0].contains("ended at "), "{lines:#?}");

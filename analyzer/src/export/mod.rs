@@ -22,7 +22,6 @@ mod parquet;
 mod past_peaks;
 pub mod perfetto;
 pub mod pprof;
-mod prometheus;
 mod protobuf;
 mod samples;
 mod series;
@@ -45,7 +44,6 @@ pub use leaked::Steps;
 pub use parquet::Parquet;
 #[cfg(feature = "databases")]
 pub use past_peaks::{past_peaks_parquet, read_past_peaks};
-pub use prometheus::prometheus;
 pub use samples::{Location, SampleRow, Samples};
 pub use series::{Point, Series};
 #[cfg(feature = "databases")]

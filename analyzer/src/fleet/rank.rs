@@ -21,7 +21,7 @@ pub(super) fn row(
     words: &mut Words<'_>,
 ) -> Rank {
     let replay = &session.replay;
-    let of = RankRow::of(Path::new(name), session, replay.spans.steps);
+    let of = RankRow::of(Path::new(name), session);
     let fact = |key| replay.names.fact(key).filter(|text| !text.is_empty());
     let number = |key| fact(key)?.parse().ok();
     let is_ranked = of.is_numbered;

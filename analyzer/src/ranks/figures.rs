@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gpumem_capture::{DeviceOrdinal, Level, ProcessKey};
+use gpumem_capture::{DeviceOrdinal, Header, Level, ProcessKey};
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -85,10 +85,17 @@ impl RankRow {
         }
     }
 
-    /// Reads the figures of a capture with this many known steps. The bytes of NCCL are added by the caller, which
-    /// computes the holders.
-    pub fn of(file: &Path, session: &Session, steps: u64) -> Self {
-        let (replay, header) = (&session.replay, &session.header);
+    /// The figures of a capture that was read.
+    pub fn of(file: &Path, session: &Session) -> Self {
+        Self {
+            end: Ended::of(session),
+            missing: session.account.missing.clone(),
+            ..Self::so_far(file, &session.header, &session.replay)
+        }
+    }
+
+    /// The figures so far of a capture that is being read; without its end and what it lacks.
+    pub fn so_far(file: &Path, header: &Header, replay: &Replay) -> Self {
         let number = |key: &str| replay.names.fact(key)?.parse().ok();
         let device = main_device(replay);
         let on = device.and_then(|device| replay.devices.get(&device));
@@ -99,6 +106,8 @@ impl RankRow {
             .filter(|of| **of != DeviceOrdinal::NONE && Some(**of) != device);
         let others = others.map(|of| (of.0, held_most(replay, *of)));
         let rank = number(ProcessKey::RANK);
+        let (nccl_bytes, symmetric_bytes) =
+            device.map_or((0, 0), |device| library_bytes(replay, device));
         Self {
             rank: rank.unwrap_or(0),
             is_numbered: rank.is_some(),
@@ -116,12 +125,11 @@ impl RankRow {
             tensor_peak_bytes: device.map_or(0, |of| replay.counters(of, Level::TENSOR).peak),
             reserved_peak_bytes: on.map_or(0, |on| on.reserved_peak),
             device_peak_bytes: device.map_or(0, |device| held_most(replay, device)),
-            nccl_bytes: 0,
-            symmetric_bytes: 0,
+            nccl_bytes,
+            symmetric_bytes,
             unexplained_bytes: on.and_then(|on| on.readings.best()?.unexplained()),
-            steps,
-            end: Ended::of(session),
-            missing: session.account.missing.clone(),
+            steps: replay.spans.steps,
+            ..Self::default()
         }
     }
 }
@@ -156,15 +164,10 @@ impl Figures {
         let held = device
             .map(|device| held(session, device, keys))
             .unwrap_or_default();
-        let sum = |of| {
-            let is_of = |(key, _): &&Held| keys.name(*key).is_some_and(|(kind, _)| kind == of);
-            held.iter().filter(is_of).map(|(_, bytes)| bytes).sum()
-        };
         let world_size = replay.names.fact(ProcessKey::WORLD_SIZE);
         let row = RankRow {
-            nccl_bytes: sum(Of::Nccl),
-            symmetric_bytes: sum(Of::Symmetric),
-            ..RankRow::of(file, session, steps.ended)
+            steps: steps.ended,
+            ..RankRow::of(file, session)
         };
         Self {
             row,
@@ -199,6 +202,20 @@ fn main_device(replay: &Replay) -> Option<DeviceOrdinal> {
         .copied()
         .rev()
         .max_by_key(|device| held_most(replay, *device))
+}
+
+/// Bytes of NCCL and of symmetric memory at the driver level's peak.
+fn library_bytes(replay: &Replay, device: DeviceOrdinal) -> (u64, u64) {
+    let (mut nccl, mut symmetric) = (0, 0);
+    for (stacks, figure) in replay.figures(device, Level::DRIVER, At::Peak) {
+        let called = library(&replay.names, stacks, Level::DRIVER);
+        match held_by(called.as_deref()) {
+            Of::Nccl => nccl += figure.bytes,
+            Of::Symmetric => symmetric += figure.bytes,
+            _ => {}
+        }
+    }
+    (nccl, symmetric)
 }
 
 fn held(session: &Session, device: DeviceOrdinal, keys: &mut Keys) -> Vec<Held> {

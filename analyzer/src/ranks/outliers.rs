@@ -4,86 +4,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::differences::{Difference, Medians};
+use super::differing::{Metric, distances};
 use super::figures::Figures;
-use super::holders::{Keys, Of};
+use super::holders::Keys;
 use super::open::Open;
-use super::robust::{Spread, least, middle};
+use super::robust::Spread;
 use super::steps::{Since, since};
-
-/// Figure by which ranks are compared. The figures do not overlap, so one cause shows as one difference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
-    /// Peak of tensors.
-    Tensors,
-    /// Peak of memory reserved by PyTorch's allocator, minus the peak of tensors.
-    Cache,
-    /// Memory of NCCL, and symmetric memory, at the driver level's peak.
-    Nccl,
-    /// Peak of the process, minus that of memory reserved by PyTorch's allocator and minus `nccl`: contexts, kernels,
-    /// libraries.
-    Outside,
-    /// NVML's figure of the process, minus the explained bytes, at a reading of NVML.
-    Unexplained,
-}
-
-impl Metric {
-    /// All metrics.
-    pub const ALL: [Self; 5] = [
-        Self::Tensors,
-        Self::Cache,
-        Self::Nccl,
-        Self::Outside,
-        Self::Unexplained,
-    ];
-
-    /// The figure of a rank; `None` if it has none.
-    pub fn of(self, figures: &Figures) -> Option<i64> {
-        let row = &figures.row;
-        let beyond = |most: u64, of: u64| most.saturating_sub(of) as i64;
-        let (tensors, reserved) = (row.tensor_peak_bytes, row.reserved_peak_bytes);
-        let nccl = row.nccl_bytes.saturating_add(row.symmetric_bytes);
-        match self {
-            Self::Tensors => Some(tensors as i64),
-            Self::Cache => Some(beyond(reserved, tensors)),
-            Self::Nccl => Some(nccl as i64),
-            Self::Outside => Some(beyond(row.device_peak_bytes, reserved.saturating_add(nccl))),
-            Self::Unexplained => row.unexplained_bytes,
-        }
-    }
-
-    /// The memory that includes the figure; the minimum difference is relative to it.
-    fn whole(self, figures: &Figures) -> u64 {
-        let row = &figures.row;
-        match self {
-            Self::Tensors => row.tensor_peak_bytes,
-            Self::Cache => row.reserved_peak_bytes,
-            Self::Nccl | Self::Outside | Self::Unexplained => row.device_peak_bytes,
-        }
-    }
-
-    /// Whether the memory of a kind of holders is part of the figure.
-    pub fn has(self, of: Of) -> bool {
-        match self {
-            Self::Tensors => matches!(of, Of::Line | Of::Category | Of::Module),
-            Self::Cache => of == Of::Pool,
-            Self::Nccl => matches!(of, Of::Nccl | Of::Symmetric),
-            Self::Outside => of == Of::Outside,
-            Self::Unexplained => false,
-        }
-    }
-
-    /// The label.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Tensors => "tensors",
-            Self::Cache => "PyTorch's cache",
-            Self::Nccl => "NCCL",
-            Self::Outside => "outside PyTorch",
-            Self::Unexplained => "unexplained",
-        }
-    }
-}
 
 /// A figure in which a rank differs from its peers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -112,42 +38,31 @@ pub struct Outlier {
 
 /// Finds the outliers among peers by each metric, in no particular order.
 pub fn outliers(peers: &[(u64, &Figures)], keys: &Keys) -> Vec<Outlier> {
-    let all: Vec<&Figures> = peers.iter().map(|(_, figures)| *figures).collect();
+    let rows: Vec<_> = peers.iter().map(|(_, of)| &of.row).collect();
     let mut medians = None;
-    let mut found = Vec::new();
-    for metric in Metric::ALL {
-        let mut figures: Vec<i64> = all.iter().filter_map(|of| metric.of(of)).collect();
-        let mut wholes: Vec<u64> = all.iter().map(|of| metric.whole(of)).collect();
-        let least = least(middle(&mut wholes).unwrap_or(0));
-        // Of two ranks, it is not known which one differs: the lower median makes it the one that has more.
-        let Some(spread) = Spread::of(&mut figures, least) else {
-            continue;
+    let found = distances(&rows).into_iter().filter_map(|far| {
+        let (rank, of) = *peers.get(far.at)?;
+        let medians = medians.get_or_insert_with(|| {
+            let held: Vec<_> = peers.iter().map(|(_, of)| &*of.held).collect();
+            Medians::of(&held)
+        });
+        let (since, open) = match far.metric {
+            Metric::Tensors => began((rank, of), peers, far.peers, far.off_bytes, far.least),
+            _ => (None, None),
         };
-        for (rank, of) in peers {
-            let bytes = metric.of(of);
-            let Some((bytes, off_bytes)) = bytes.and_then(|of| Some((of, spread.off(of)?))) else {
-                continue;
-            };
-            let held = || all.iter().map(|of| &*of.held).collect::<Vec<_>>();
-            let medians = medians.get_or_insert_with(|| Medians::of(&held()));
-            let (since, open) = match metric {
-                Metric::Tensors => began((*rank, of), peers, spread, off_bytes, least),
-                _ => (None, None),
-            };
-            found.push(Outlier {
-                rank: *rank,
-                metric,
-                bytes,
-                off_bytes,
-                peers: spread,
-                peer_count: figures.len(),
-                since,
-                open,
-                differences: medians.differences(&of.held, off_bytes, keys),
-            });
-        }
-    }
-    found
+        Some(Outlier {
+            rank,
+            metric: far.metric,
+            bytes: far.bytes,
+            off_bytes: far.off_bytes,
+            peers: far.peers,
+            peer_count: far.peer_count,
+            since,
+            open,
+            differences: medians.differences(&of.held, far.off_bytes, keys),
+        })
+    });
+    found.collect()
 }
 
 /// Since when the tensors of a rank differ, and the part to read again if that is not a single step.
@@ -170,7 +85,7 @@ fn began(
         .iter()
         .filter(|(other, figures)| *other != rank && figures.steps.ended >= until)
         .filter_map(|(other, figures)| {
-            let far = Metric::Tensors.of(figures)?.abs_diff(spread.median);
+            let far = Metric::Tensors.of(&figures.row)?.abs_diff(spread.median);
             Some((far, *other))
         })
         .collect();

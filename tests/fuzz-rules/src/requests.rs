@@ -13,7 +13,7 @@ use crate::captures::folder;
 /// `METHOD target`, and lines `name: value`.
 pub fn http(bytes: &[u8]) {
     if let Some(request) = gpumem_http::fuzzing::judge_request(bytes) {
-        gpumem_live_serve::fuzzing::judge_query(&request);
+        gpumem_live::serve::fuzzing::judge_query(&request);
     }
 }
 

@@ -1,4 +1,4 @@
-// The JSON of a folder's ranks, written by analyzer/live-serve/src/ranks.rs.
+// The JSON of a folder's ranks, written by analyzer/live/src/serve/ranks.rs.
 
 export interface Ranks {
   folder: string;

@@ -1,4 +1,4 @@
-// The JSON that analyzer/live-serve sends: events, and answers to requests about past points in time.
+// The JSON that analyzer/live/src/serve sends: events, and answers to requests about past points in time.
 
 /** From now.rs: the program, its devices, its failures. */
 export interface Now {

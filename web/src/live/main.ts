@@ -5,7 +5,7 @@ import { byId } from "../lib/dom";
 import { drawCourse } from "./chart";
 import { drawChoices } from "./choices";
 import { drawNow } from "./head";
-import { drawPlace, startPlace } from "./past";
+import { drawPlace, openAtPeak, startPlace } from "./past";
 import { choice, newest, on, shown, view } from "./state";
 import { connect } from "./stream";
 import { drawTable } from "./table";
@@ -13,9 +13,9 @@ import { startText } from "./text";
 
 on("now", drawNow);
 on("course", drawCourse);
-on("table", drawTable);
+on("table", () => { drawTable(); openAtPeak(); });
 on("choices", drawChoices);
-on("place", drawPlace);
+on("place", () => { drawPlace(); openAtPeak(); });
 startPlace();
 startText();
 if (document.body.dataset["folder"]) {

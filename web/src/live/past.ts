@@ -29,6 +29,16 @@ function goToPeak(): void {
   else sayPlace("No memory of this level so far.");
 }
 
+let isOpened = false;
+
+/** Opens a capture that has ended at its peak: at its end, most memory is freed. */
+export function openAtPeak(): void {
+  const state = newest.now?.state;
+  if (isOpened || !newest.table || !state || state === "reading") return;
+  isOpened = true;
+  if (!view.past && (state === "ended" || state === "killed")) goToPeak();
+}
+
 function goToNow(): void {
   view.past = null;
   view.paused = false;

@@ -142,7 +142,6 @@ fn write(task: &Task<'_>, out: &mut dyn Write, notes: &mut Notes<'_>) -> anyhow:
         Format::Perfetto => task.perfetto(out),
         Format::Firefox => task.firefox(out),
         Format::Csv => task.csv(out),
-        Format::Prometheus => task.prometheus(out),
         #[cfg(feature = "full")]
         Format::Sqlite => task.sqlite(out),
         #[cfg(feature = "full")]

@@ -1,5 +1,7 @@
 //! `gpumem-analyze live`.
 
+mod metrics;
+
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,23 +10,24 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use gpumem_analyzer::render::bytes;
 use gpumem_analyzer::source;
 use gpumem_capture::{DeviceOrdinal, Reader, Seq};
 use gpumem_files::write::{By, NewFile};
-use gpumem_live::view::{App, Export, Look, run as show, run_folder};
-use gpumem_live::{Ask, Folder, Watch};
-use gpumem_live_serve::{LiveServer, ServeError, StartError};
+use gpumem_live::StartError;
+use gpumem_live::frames::{Ask, Folder, Watch};
+use gpumem_live::serve::{LiveServer, ServeError};
+use gpumem_live::terminal::{App, Export, Look, run as show, run_folder};
 
 use super::exit::{Exit, explained};
 use super::output::{Output, beside};
 use crate::locale::is_utf_8;
 use crate::selection::LevelArg;
+use metrics::MetricsArgs;
 
 /// The interval of screen updates.
 const EVERY: Duration = Duration::from_millis(100);
-/// The interval of updates of a rank's row in a folder.
-const EVERY_RANK: Duration = Duration::from_millis(500);
 
 /// `live`.
 #[derive(clap::Args, Debug)]
@@ -42,24 +45,49 @@ pub struct Args {
     /// open. From another machine, use `ssh -L`
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "ascii")]
     pub serve: Option<SocketAddr>,
-    /// The process id of a running program, a capture, or a folder with the captures of a job's ranks
-    #[arg(value_name = "PID|FILE|FOLDER")]
-    pub of: PathBuf,
+    /// Metrics.
+    #[command(flatten, next_help_heading = "Metrics")]
+    pub metrics: MetricsArgs,
+    /// The process id of a running program, a capture, or a folder with the captures of a job's ranks. With --metrics
+    /// several of these, or patterns of their names
+    #[arg(value_name = "PID|FILE|FOLDER", required = true)]
+    pub of: Vec<PathBuf>,
 }
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let path = match args.of.to_str().and_then(|of| of.parse().ok()) {
-        Some(pid) if !args.of.exists() => of_process(pid)?,
-        _ => args.of.clone(),
+    let mut of = args.of.clone();
+    let metrics = args.metrics.address(&mut of);
+    for path in &mut of {
+        if let Some(pid) = path.to_str().and_then(|of| of.parse().ok())
+            && !path.exists()
+        {
+            *path = of_process(pid)?;
+        }
+    }
+    match metrics {
+        Some(address) if !args.metrics.is_once() && !of.is_empty() => {
+            return args.metrics.serve(address, &of, output);
+        }
+        _ => {}
+    }
+    let [path] = &of[..] else {
+        let message = match of.is_empty() {
+            true => "name a capture, a folder, or a pattern of their names",
+            false => "several captures are only for live --metrics without --once",
+        };
+        return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message).into());
     };
+    if metrics.is_some() {
+        return args.metrics.once(path, output);
+    }
     let ask = Ask {
         level: args.level.map(Into::into),
         device: args.device.map(DeviceOrdinal),
         ..Ask::default()
     };
     if let Some(address) = args.serve {
-        return serve(&path, ask, address, output);
+        return serve(path, ask, address, output);
     }
     if !output.is_terminal {
         anyhow::bail!("live needs a terminal: use gpumem-analyze report to print the figures once");
@@ -69,12 +97,12 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         has_unicode: !args.ascii && is_utf_8(),
     };
     if path.is_dir() {
-        let folder = &mut Folder::new(&path, EVERY_RANK);
+        let folder = &mut Folder::new(path);
         run_folder(folder, ask, look, (EVERY, &export_of))?;
         return Ok(Exit::Complete);
     }
-    let watch = Watch::start(&path, ask, EVERY).map_err(|error| explained(&path, &error.into()))?;
-    show(&watch, &mut App::new(ask), look, (EVERY, &export_of(&path)))?;
+    let watch = Watch::start(path, ask, EVERY).map_err(|error| explained(path, &error.into()))?;
+    show(&watch, &mut App::new(ask), look, (EVERY, &export_of(path)))?;
     Ok(Exit::Complete)
 }
 

@@ -10,7 +10,6 @@ pub mod cmd_ci;
 pub mod cmd_diff;
 pub mod cmd_export;
 #[cfg(feature = "full")]
-pub mod cmd_exporter;
 pub mod cmd_flamegraph;
 #[cfg(feature = "full")]
 pub mod cmd_fleet;

@@ -24,8 +24,6 @@ pub enum Format {
     Firefox,
     /// One line for each event
     Csv,
-    /// Metrics for Prometheus' textfile collector
-    Prometheus,
     /// An SQLite database: events, stacks, frames, lines, devices and facts
     Sqlite,
     /// A Parquet table with one row for each event
@@ -46,7 +44,6 @@ impl Format {
             Self::Perfetto => "perfetto.json",
             Self::Firefox => "firefox.json",
             Self::Csv => "csv",
-            Self::Prometheus => "prom",
             Self::Sqlite => "sqlite",
             Self::Parquet => "parquet",
             Self::Arrow => "arrows",
@@ -121,10 +118,6 @@ impl Args {
             ("--module", part.module.is_some()),
             ("--size", part.size.is_some()),
         ];
-        let of_run = [
-            ("--device", part.device.is_some()),
-            ("--level", part.level.is_some()),
-        ];
         let wrong = [("--at", self.at.is_some())].into_iter();
         let wrong = wrong.filter(|_| !self.format.is_of_stacks());
         // A block's category is known only at its end, so only views of a point in time can filter by it.
@@ -132,12 +125,8 @@ impl Args {
         let picks = self.format.is_of_stacks() && self.format != Format::Pprof;
         let wrong = wrong.chain([("--category", by_category && !picks)]);
         let wrong = wrong.chain(owners.into_iter().filter(|_| !self.format.has_owners()));
-        let of_run = of_run.into_iter();
-        let wrong = wrong.chain(of_run.filter(|(option, _)| match self.format {
-            Format::Prometheus => true,
-            Format::TorchSnapshot => *option == "--level",
-            _ => false,
-        }));
+        let level = part.level.is_some() && self.format == Format::TorchSnapshot;
+        let wrong = wrong.chain([("--level", level)]);
         let spreadsheet = self.spreadsheet && self.format != Format::Csv;
         let wrong = wrong.chain([("--spreadsheet", spreadsheet)]);
         let columns = ("--columns", !self.columns.is_empty());

@@ -5,7 +5,6 @@ use std::io::Write;
 use anyhow::bail;
 use gpumem_analyzer::account::many;
 use gpumem_analyzer::export::{self, Csv, Events, Filter};
-use gpumem_analyzer::views::Summary;
 use gpumem_capture::{DeviceOrdinal, Level, Record};
 
 use super::args::Args;
@@ -92,11 +91,5 @@ impl Task<'_> {
             many(written.entries, "trace entry", "trace entries"),
             many(written.segments, "segment", "segments"),
         ))
-    }
-
-    pub(super) fn prometheus(&self, out: &mut dyn Write) -> anyhow::Result<String> {
-        let summary = Summary::of(self.first);
-        export::prometheus(&summary, out)?;
-        Ok(many(summary.devices.len() as u64, "GPU", "GPUs"))
     }
 }

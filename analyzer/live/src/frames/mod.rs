@@ -1,0 +1,43 @@
+//! Follows captures while they are written, and makes frames of them: the figures of a program at one event.
+
+mod ask;
+mod baseline;
+mod captures;
+mod desk;
+mod device;
+mod folder;
+mod follower;
+mod frame;
+mod growth;
+mod last;
+mod moment_reader;
+mod order;
+mod pace;
+mod page;
+mod past;
+mod place;
+mod pod;
+mod process;
+mod request;
+mod rows;
+mod steps;
+mod watch;
+mod which;
+
+pub use ask::{Ask, By, Moment, Order, Then};
+pub use captures::{Captures, Counts, Limits, Now};
+pub use device::DeviceNow;
+pub use folder::{Folder, FolderRow};
+pub use frame::{Failure, Frame, LevelPeak, Rows, State, Table};
+pub use growth::LiveGrowth;
+pub use last::Last;
+pub use order::Measure;
+pub use pace::Pace;
+pub use page::{Kind, Page};
+pub use past::Past;
+pub use pod::Pod;
+pub use process::Process;
+pub use request::{Answer, Given, Request, Want};
+pub use rows::{Row, Sort, rows};
+pub use watch::Watch;
+pub use which::{Of, Which};
