@@ -1,5 +1,6 @@
 //! The only place that opens captures. A capture is opened once and read in at most two passes: the second one for
 //! what is at a point in time that only the first one knows ([`SecondPass`]). Views read no files.
+#![expect(clippy::disallowed_methods, reason = "it is this place")]
 
 mod second_pass;
 pub mod way;
@@ -55,7 +56,15 @@ pub fn read(path: &Path, query: impl Into<Query>) -> Result<Session, Error> {
 /// # Errors
 /// If the file cannot be opened as a capture.
 pub fn header(path: &Path) -> Result<Header, OpenError> {
-    Ok(Reader::open(path)?.header().clone())
+    Ok(reader(path)?.header().clone())
+}
+
+/// Opens a capture to follow it while it is written, or to copy it.
+///
+/// # Errors
+/// If the file cannot be opened as a capture.
+pub fn reader(path: &Path) -> Result<Reader, OpenError> {
+    Reader::open(path)
 }
 
 impl CaptureFile {
@@ -76,7 +85,7 @@ impl CaptureFile {
     /// # Errors
     /// As [`CaptureFile::open`].
     pub fn open_unmerged(path: &Path) -> Result<Self, Error> {
-        Ok(Self::of(path, Reader::open(path)?))
+        Ok(Self::of(path, reader(path)?))
     }
 
     /// Opens a capture without writing, for a second pass after `first`, at whose last record it ends.

@@ -7,7 +7,7 @@ use std::io::BufWriter;
 use std::path::Path;
 
 use gpumem_capture::embedded::embed;
-use gpumem_capture::{ApiId, Definition, Nanos, Origin, ProcessKey, Reader};
+use gpumem_capture::{ApiId, Definition, Nanos, Origin, ProcessKey};
 use gpumem_files::write::{By, NewFile};
 
 use super::capture::{Out, cut};
@@ -21,6 +21,7 @@ use super::ranges::Ranges;
 use super::seen;
 use super::snapshot::{Segment, Snapshot, SnapshotError};
 use crate::account::many;
+use crate::ask;
 use crate::units::{bytes, count};
 
 /// How many devices of a capture have counters.
@@ -300,7 +301,7 @@ fn begun(device: u8, before: &Before) -> String {
 
 /// Appends the names of native functions to the capture.
 fn name_natives(path: &Path, frames: Frames) -> Result<(), ImportError> {
-    let reader = Reader::open(path)?;
+    let reader = ask::reader(path)?;
     let mut file = BufWriter::with_capacity(1 << 20, NewFile::create(path, By::User)?);
     embed(&reader, frames.symbols(), &mut file, &mut |_| {})?;
     let file = file.into_inner().map_err(|error| error.into_error())?;

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
+use gpumem_analyzer::ask;
 use gpumem_analyzer::render::bytes;
 use gpumem_analyzer::source;
-use gpumem_capture::{DeviceOrdinal, Reader, Seq};
+use gpumem_capture::{DeviceOrdinal, Seq};
 use gpumem_files::write::{By, NewFile};
 use gpumem_live::StartError;
 use gpumem_live::frames::{Ask, Folder, Watch};
@@ -213,9 +214,9 @@ fn is_capture_of(path: &Path, process: &Path) -> bool {
     let is_file = path
         .metadata()
         .is_ok_and(|file| file.is_file() && file.size() > 0);
-    let reader = is_file.then(|| Reader::open(path).ok()).flatten();
+    let header = is_file.then(|| ask::header(path).ok()).flatten();
     let pid = process
         .file_name()
         .and_then(|name| name.to_str()?.parse().ok());
-    reader.is_some_and(|reader| Some(reader.header().pid) == pid)
+    header.is_some_and(|header| Some(header.pid) == pid)
 }

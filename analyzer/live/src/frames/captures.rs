@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use gpumem_analyzer::ranks::Found;
-use gpumem_capture::{OpenError, Reader};
+use gpumem_capture::OpenError;
 
 use super::ask::Ask;
 use super::frame::Frame;
@@ -144,8 +144,7 @@ impl Captures {
     }
 
     fn take_up(&mut self, path: &Path) -> Result<(), OpenError> {
-        let reader = Reader::open(path)?;
-        let header = reader.header();
+        let header = gpumem_analyzer::ask::header(path)?;
         if self.past.get(path) == Some(&header.nonce) {
             self.counts.past += 1;
             return Ok(());

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use gpumem_analyzer::ask as captures;
 use gpumem_capture::{OpenError, Reader};
 
 use super::ask::Ask;
@@ -35,7 +36,7 @@ impl Watch {
 
     fn with(path: &Path, ask: Option<Ask>, every: Duration) -> Result<Self, OpenError> {
         let place = Place::of(path);
-        let mut reader = Reader::open(path)?;
+        let mut reader = captures::reader(path)?;
         if ask.is_none() {
             // No additional threads decode.
             reader.decode_on(0);
@@ -96,10 +97,8 @@ fn follow(mut reader: Reader, place: Place, desk: &Arc<Desk>, has_table: bool) {
         // Its header now has the program's end.
         Ok(Some(integrity)) => {
             follower.lost(integrity.events_lost);
-            match Reader::open(&path) {
-                Ok(again) if again.header().nonce == reader.header().nonce => {
-                    follower.ending(again.header())
-                }
+            match captures::header(&path) {
+                Ok(again) if again.nonce == reader.header().nonce => follower.ending(&again),
                 _ => State::Stopped(follower.file_changed().unwrap_or(OTHER).into()),
             }
         }

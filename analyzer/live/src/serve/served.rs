@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::frames::{Ask, Watch};
-use gpumem_capture::{OpenError, Reader};
+use gpumem_capture::OpenError;
 use gpumem_http::{Request, Response};
 
 use super::hub::Hub;
@@ -27,7 +27,7 @@ pub(super) struct Served {
 
 impl Served {
     pub(super) fn start(path: &Path, ask: Ask) -> Result<Self, OpenError> {
-        let started_wall_ns = Reader::open(path)?.header().started_wall_ns;
+        let started_wall_ns = gpumem_analyzer::ask::header(path)?.started_wall_ns;
         let watch = Arc::new(Watch::start(path, ask, EVERY)?);
         let hub = Arc::new(Hub::default());
         Ok(Self {
