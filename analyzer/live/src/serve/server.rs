@@ -34,7 +34,7 @@ pub struct LiveServer {
 /// The served capture or folder.
 enum Site {
     Capture(Served),
-    Folder(ServedFolder),
+    Folder(Box<ServedFolder>),
 }
 
 impl LiveServer {
@@ -45,7 +45,7 @@ impl LiveServer {
     /// If the capture cannot be opened, or the address cannot be bound.
     pub fn start(path: &Path, ask: Ask, address: SocketAddr) -> Result<Self, ServeError> {
         let site = match path.is_dir() {
-            true => Site::Folder(ServedFolder::new(path)),
+            true => Site::Folder(Box::new(ServedFolder::new(path))),
             false => Site::Capture(Served::start(path, ask)?),
         };
         let options = options(address)?;
