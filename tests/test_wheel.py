@@ -111,8 +111,8 @@ def test_what_it_needs(wheel, python_env, tmp_path):
     assert "gpumem/py.typed" in names and not [name for name in names if "__pycache__" in name]
     sources = {path.name for path in (harness.ROOT / "python" / "gpumem").glob("*.py")}
     assert {name.split("/")[1] for name in names if re.fullmatch(r"gpumem/\w+\.py", name)} == sources
-    fleet = {f"gpumem/_fleet/{file.relative_to(harness.ROOT / 'python' / 'gpumem' / '_fleet')}" for file in tracked("python/gpumem/_fleet")}
-    assert "gpumem/_fleet/queries/outliers/ranks.sql" in fleet and fleet <= set(names)
+    fleet = {f"gpumem/_commands/fleet/{file.relative_to(harness.ROOT / 'python' / 'gpumem' / '_commands' / 'fleet')}" for file in tracked("python/gpumem/_commands/fleet")}
+    assert "gpumem/_commands/fleet/queries/outliers/ranks.sql" in fleet and fleet <= set(names)
     assert wheel.stat().st_size <= 20_000_000
     package = tmp_path / "gpumem"
     program = tmp_path / f"libgpumem-{version}.data" / "scripts" / "gpumem-analyze"

@@ -7,8 +7,8 @@ import textwrap
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from .. import _sizes
-from .._report import wrapped
+from .._text import sizes as _sizes
+from .._text.messages import wrapped
 from . import verdict as judge
 from .form import Against, CaseRow, Peak, Plan, Read, Weights
 from .replayed import LESS

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Callable, Tuple
 
-from .. import _sizes
+from .._text import sizes
 
 Span = Tuple[int, int]
 
 
 def between(span: Span) -> str:
     """`1.01 GiB`, or `between 1.01 and 1.05 GiB`."""
-    return _joined(span, _sizes.text, "between ", " and ")
+    return _joined(span, sizes.text, "between ", " and ")
 
 
-def to(span: Span, text: Callable[[int], str] = _sizes.text) -> str:
+def to(span: Span, text: Callable[[int], str] = sizes.text) -> str:
     """`1.01 GiB`, or `1.01 to 1.05 GiB`; `text` formats other figures."""
     return _joined(span, text, "", " to ")
 
@@ -25,7 +25,7 @@ def less(change: Span, of: int) -> str:
     most, least = -change[0], -change[1]
     shares = to((least, most), lambda size: f"{size / of:.0%}") if of else ""
     if least <= 0:
-        return f"up to {_sizes.text(most)} less"
+        return f"up to {sizes.text(most)} less"
     return between((least, most)) + " less" + (f" ({shares})" if shares else "")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional
 
-from .. import _sizes
+from .._text import sizes
 from .prices import duration
 from .search import Result, calls, reserved, retries
 from .settings import name
@@ -32,7 +32,7 @@ def table(own: Result, by_settings: Dict[str, Result], least: Cards) -> List[str
     for result in sorted(by_settings.values(), key=lambda r: (enough(least, r), r.rank())):
         if result.stopped:
             # Its other figures cover only a part of the run.
-            rows.append((" " + name(result.settings), [f"> {_sizes.text(own.reserved)}", *[""] * (len(heads) - 1)]))
+            rows.append((" " + name(result.settings), [f"> {sizes.text(own.reserved)}", *[""] * (len(heads) - 1)]))
             continue
         if result.fits:
             change = result.against(own) if own.fits else (0, 0)
@@ -73,7 +73,7 @@ def _aligned(heads: List[str], rows: List[tuple[str, List[str]]]) -> List[str]:
 
 
 def _change(size: int) -> str:
-    return f"{'+' if size > 0 else ''}{_sizes.text(size)}" if size else "0"
+    return f"{'+' if size > 0 else ''}{sizes.text(size)}" if size else "0"
 
 
 def without_time(by_settings: Dict[str, Result]) -> List[str]:

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
-from .. import _sizes
-from .._report import wrapped
+from .._text import sizes
+from .._text.messages import wrapped
 from .form import ReplayRow, Whatif
 from .saving import Saving
 from .search import ALLOCATED, UNKNOWN_CARD, Recorded, Result, reserved, worst
@@ -61,7 +61,7 @@ def doubts(
         if same.fits and card is None and not least <= device.reserved <= greatest:
             lines.append(
                 f"{device.capture}, GPU {device.device}: under the recorded settings the replay reserves "
-                f"{between((least, greatest))} at most, the run had {_sizes.text(device.reserved)}"
+                f"{between((least, greatest))} at most, the run had {sizes.text(device.reserved)}"
             )
         saved = same.saved
         if card is None and saved:
@@ -95,8 +95,8 @@ def _card_taken(capture: Path, device: Dict[str, Any]) -> Optional[str]:
         return None
     room, which = device.get("allocator_room_bytes"), f"{capture} does not say how much memory GPU {device['ordinal']} has"
     if room:
-        return f"{which}: {_sizes.text(room)} are assumed, PyTorch's and the free memory at the failure (--card sets another size)"
-    return f"{which}: {_sizes.text(UNKNOWN_CARD)} are assumed (--card sets another size)"
+        return f"{which}: {sizes.text(room)} are assumed, PyTorch's and the free memory at the failure (--card sets another size)"
+    return f"{which}: {sizes.text(UNKNOWN_CARD)} are assumed (--card sets another size)"
 
 
 def _replay(result: Result, saving: Optional[Saving]) -> ReplayRow:
@@ -172,9 +172,9 @@ def _headline(own: Result, by_settings: Dict[str, Result], least: Cards) -> List
         first = f"{where}: {between(own.span(reserved))} reserved at the peak, for {between(tensors)} of tensors"
         first += f"; {failed} allocations failed" if failed else ""
     elif own.is_unclear:
-        first = f"{where}: too close to say whether it fits a card of {_sizes.text(card)}. If not: {_failure(own)}."
+        first = f"{where}: too close to say whether it fits a card of {sizes.text(card)}. If not: {_failure(own)}."
     else:
-        first = f"{where}: does not fit a card of {_sizes.text(card)}. {_failure(own)}."
+        first = f"{where}: does not fit a card of {sizes.text(card)}. {_failure(own)}."
     none = "None of these settings fits" + (" for sure." if any(of.is_unclear for of in by_settings.values()) else ".")
     if best.settings == own.settings:
         may = any(of.span(reserved)[0] < own.reserved for of in by_settings.values() if of is not own)
@@ -197,7 +197,7 @@ def _headline(own: Result, by_settings: Dict[str, Result], least: Cards) -> List
 def _failure(result: Result) -> str:
     """The failing request, its line and its time."""
     outcome, recorded = result.replay.outcome, result.recorded
-    size, event = _sizes.text(outcome["failed_bytes"]), outcome["failed_seq"]
+    size, event = sizes.text(outcome["failed_bytes"]), outcome["failed_seq"]
     if outcome["failed_foreign"]:
         where = " of another library or a context"
     else:

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Optional, Tuple
 
-from .._analysis import Unreadable, analyzed
+from .._reading.analysis import Unreadable, analyzed
 
 Line = Tuple[str, int]
 

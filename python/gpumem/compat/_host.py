@@ -2,7 +2,8 @@
 
 from typing import Optional
 
-from .. import _meter, _ram, _sampler
+from .._inside import meter as _meter, sampler as _sampler
+from .._machine import ram as _ram
 
 __all__ = ["HostMark"]
 

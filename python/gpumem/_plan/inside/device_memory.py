@@ -120,7 +120,7 @@ class DeviceMemory:
             # The first call on a thread: the runtime makes the device's context current.
             self._torch.cuda.mem_get_info(tensor.device)
             result = call(to, source, size)
-        return result == 0
+        return bool(result == 0)
 
 
 def _dims(shape: Any, strides: Any) -> Dims:

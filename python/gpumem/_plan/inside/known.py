@@ -119,7 +119,7 @@ class Known:
                 return False
             extent += (length - 1) * stride
         # A tensor with gaps spans more than its elements.
-        return extent == tensor.numel() and extent * tensor.element_size() >= tensor.untyped_storage().nbytes()
+        return bool(extent == tensor.numel() and extent * tensor.element_size() >= tensor.untyped_storage().nbytes())
 
     def _forget(self, table: Dict[int, int], key: int) -> None:
         reference = table.pop(key, None)

@@ -2,7 +2,8 @@
 
 from typing import Any, Optional, Tuple
 
-from ... import _meter, _nvml, _pools
+from ..._inside import meter as _meter, pools as _pools
+from ..._machine import nvml as _nvml
 
 __all__ = ["DeviceMemory"]
 

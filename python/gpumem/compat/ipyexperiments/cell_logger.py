@@ -10,7 +10,8 @@ import time
 import weakref
 from typing import Any, List, NamedTuple, Optional, Tuple
 
-from ... import _devices, _library, _meter, _ram
+from ..._inside import library as _library, meter as _meter
+from ..._machine import devices as _devices, ram as _ram
 from .. import _host
 from . import _notebook, _report
 from ._device import DeviceMemory

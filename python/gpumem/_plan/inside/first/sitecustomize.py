@@ -3,8 +3,13 @@ hooks the import of PyTorch, removes its folder from `sys.path` and runs the sit
 
 import sys
 
+# The module `typing` is not loaded for it.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-def _arm(folder):
+
+def _arm(folder: str) -> None:
     """Installs a hook that installs the plan's parts after torch is imported. Loads nothing before that."""
     import os
 
@@ -15,7 +20,7 @@ def _arm(folder):
     class Armed:
         """A finder that finds torch with the other finders, and runs the parts after torch's module body."""
 
-        def find_spec(self, name, path=None, target=None):
+        def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
             if name != "torch" or self not in sys.meta_path:
                 return None
             for finder in sys.meta_path:
@@ -29,7 +34,7 @@ def _arm(folder):
             if hasattr(loader, "exec_module"):
                 execute = loader.exec_module
 
-                def exec_module(module):
+                def exec_module(module: "Any") -> None:
                     # The loader is restored before other code can see it.
                     del loader.exec_module
                     execute(module)
@@ -43,18 +48,18 @@ def _arm(folder):
     sys.meta_path.insert(0, Armed())
 
 
-def _install(inside, torch):
+def _install(inside: str, torch: "Any") -> None:
     from importlib import util
 
     name = "_gpumem_plan"
-    spec = util.spec_from_file_location(name, inside + "/__init__.py", submodule_search_locations=[inside])
+    spec: "Any" = util.spec_from_file_location(name, inside + "/__init__.py", submodule_search_locations=[inside])
     package = util.module_from_spec(spec)
     sys.modules[name] = package
     spec.loader.exec_module(package)
     package.install(torch)
 
 
-def _step_aside(folder):
+def _step_aside(folder: str) -> None:
     """Imports the sitecustomize that this one hides. Without one, the import fails as it would have failed."""
     sys.path[:] = [entry for entry in sys.path if entry != folder]
     sys.path_importer_cache.pop(folder, None)
@@ -62,7 +67,7 @@ def _step_aside(folder):
     import sitecustomize  # noqa: F401
 
 
-def _begin():
+def _begin() -> None:
     # The folder as written in PYTHONPATH.
     folder = __file__.rsplit("/", 1)[0]
     _arm(folder)

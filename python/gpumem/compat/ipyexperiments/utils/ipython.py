@@ -24,7 +24,7 @@ def is_in_ipython() -> bool:
 IS_IN_IPYTHON = is_in_ipython()
 
 
-def ipython_tb_clear_frames(func: Callable) -> Callable:
+def ipython_tb_clear_frames(func: Callable[..., Any]) -> Callable[..., Any]:
     """Under IPython, an exception that leaves the function holds none of its variables."""
 
     @functools.wraps(func)

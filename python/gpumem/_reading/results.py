@@ -1,0 +1,206 @@
+"""Typed rows of a capture's views."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Generic, Iterable, List, NamedTuple, Optional, Protocol, Sequence, Tuple, TypeVar
+
+from .._machine.ordinals import DeviceLike, ordinal
+
+__all__ = ["CategoryRow", "DeviceSummary", "LevelFigures", "LineRow", "ModuleRow", "Rows", "Summary"]
+
+
+class LineRow(NamedTuple):
+    """The memory that a line of code owns. `file`, `line` and `function` are None if no line is known: `library` or `node`
+    then names the owner. `phase`, `node` and `workspace` are set if they apply to all of the memory."""
+
+    device: Optional[int]  #: The device's ordinal; None: pinned memory of no device.
+    file: Optional[str]  #: The file's name.
+    line: Optional[int]  #: The line's number.
+    function: Optional[str]  #: The function's name.
+    bytes: int  #: Bytes that the line owns.
+    blocks: int  #: The number of its blocks.
+    phase: Optional[str] = None  #: The phase in which it allocated them.
+    node: Optional[str] = None  #: The class of autograd's node that allocated them.
+    library: Optional[str] = None  #: The library that allocated them.
+    workspace: bool = False  #: Whether they are workspaces of CUDA's libraries.
+    error_bytes: Optional[int] = None  #: With sampled stacks: the standard error of `bytes`; None: exact.
+    categories: Tuple[Tuple[str, int], ...] = ()  #: Category and bytes of its tensors, the largest first.
+    file_relative: Optional[str] = None  #: The file's name relative to the program's folder; None: outside of it.
+
+
+class ModuleRow(NamedTuple):
+    """The memory that a PyTorch module owns."""
+
+    device: Optional[int]  #: The device's ordinal.
+    module: Optional[str]  #: The module's name; None: no module allocated it.
+    class_: Optional[str]  #: The module's class.
+    bytes: int  #: Bytes that the module owns.
+    blocks: int  #: The number of its blocks.
+    workspace: bool = False  #: Whether all of them are workspaces of CUDA's libraries.
+    error_bytes: Optional[int] = None  #: With sampled stacks: the standard error of `bytes`; None: exact.
+
+
+class CategoryRow(NamedTuple):
+    """The memory of the tensors of a category."""
+
+    device: Optional[int]  #: The device's ordinal.
+    category: str  #: The category, as in `gpumem lines --by category`.
+    bytes: int  #: Bytes of its tensors.
+    blocks: int  #: The number of their blocks.
+
+
+class _Row(Protocol):
+    @property
+    def device(self) -> Optional[int]: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+
+Row = TypeVar("Row", bound=_Row)
+
+
+class Rows(List[Row], Generic[Row]):
+    """A list of rows, for each device the largest first."""
+
+    def __init__(self, columns: Sequence[str], rows: Iterable[Row] = ()) -> None:
+        super().__init__(rows)
+        self._columns = tuple(columns)
+
+    def total(self, device: DeviceLike = 0) -> int:
+        """Bytes of all rows of a device: the level's figure at that point in time."""
+        of = ordinal(device)
+        return sum(row.bytes for row in self if row.device == of)
+
+    def to_frame(self) -> Any:
+        """The rows as a pandas DataFrame, with their fields as columns. Raises ImportError without pandas."""
+        return frame("to_frame()", self, self._columns)
+
+    def to_polars(self) -> Any:
+        """The rows as a polars DataFrame, with their fields as columns. Raises ImportError without polars."""
+        polars = needed("polars", "to_polars()")
+        return polars.DataFrame({name: [getattr(row, name) for row in self] for name in self._columns}, strict=False)
+
+
+class LevelFigures(NamedTuple):
+    """A level of a device. None: it was not measured, or the level does not count it."""
+
+    live_bytes: Optional[int]  #: Bytes that are live at the end.
+    peak_bytes: Optional[int]  #: The most bytes that were live at once.
+    allocations: Optional[int] = None  #: The number of allocations.
+    frees: Optional[int] = None  #: The number of frees.
+
+
+_LEVELS = ("tensor", "driver", "host", "reserved", "physical")
+
+
+class DeviceSummary(NamedTuple):
+    """A device's figures."""
+
+    ordinal: int  #: Its number in the process.
+    name: Optional[str]  #: CUDA's name of it.
+    uuid: Optional[str]  #: Its UUID.
+    total_bytes: Optional[int]  #: The card's memory.
+    tensor: LevelFigures  #: Tensors in the framework's pool.
+    driver: LevelFigures  #: Memory that the process requested from CUDA.
+    host: LevelFigures  #: Pinned host memory.
+    reserved: LevelFigures  #: Memory that PyTorch's allocator has reserved.
+    physical: LevelFigures  #: Memory of the card.
+    unexplained_bytes: Optional[int]  #: Memory of the process on the card that no row of the ledger explains.
+
+
+class Summary(NamedTuple):
+    """The figures of a capture: of the whole, and of each device."""
+
+    exact: bool  #: Whether the account is exact.
+    events: int  #: The number of events.
+    lost_events: int  #: Events that could not be recorded.
+    steps: int  #: Training steps.
+    out_of_memory_events: int  #: Allocations that failed.
+    missing: List[str]  #: What is missing, one line each.
+    notes: List[str]  #: What limits the figures, one line each.
+    process: Dict[str, Any]  #: The recorded process: `pid`, `rank`, `argv` and others of `report --all --format json`.
+    devices: List[DeviceSummary]  #: The devices that the process used.
+    raw: Dict[str, Any]  #: All that `gpumem-analyze report --all --format json` prints.
+
+    def device(self, device: DeviceLike = 0) -> DeviceSummary:
+        """The figures of a device. Raises KeyError if the capture does not have it."""
+        of = ordinal(device)
+        for found in self.devices:
+            if found.ordinal == of:
+                return found
+        raise KeyError(f"the capture has no GPU {of}")
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with a row for each device and level. Raises ImportError without pandas."""
+        rows = [
+            (device.ordinal, level, *getattr(device, level)) for device in self.devices for level in _LEVELS
+        ]  # fmt: skip
+        return frame("to_frame()", rows, ("device", "level", *LevelFigures._fields))
+
+
+def summary_of(raw: Dict[str, Any]) -> Summary:
+    """A summary from the analyzer's data."""
+    devices = [
+        DeviceSummary(
+            of["ordinal"], of.get("name"), of.get("uuid"), of.get("total_bytes"),
+            _figures(of["tensor"]), _figures(of["driver"]), _figures(of["host"]), _figures(of["reserved"]),
+            _figures(of["physical"]), of.get("unexplained_bytes"),
+        )
+        for of in raw["devices"]
+    ]  # fmt: skip
+    return Summary(
+        raw["exact"], raw["events"], raw["lost_events"], raw["steps"], raw["out_of_memory_events"], raw["missing"],
+        raw["notes"], raw["process"], devices, raw,
+    )  # fmt: skip
+
+
+def _figures(of: Dict[str, Any]) -> LevelFigures:
+    return LevelFigures(of.get("live_bytes"), of.get("peak_bytes"), of.get("allocations"), of.get("frees"))
+
+
+def lines_of(rows: Sequence[Dict[str, Any]]) -> Rows[LineRow]:
+    """Rows of lines from the analyzer's data."""
+    found = [
+        LineRow(
+            row["device"], row["file"], row["line"], row["function"], row["bytes"], row["blocks"], row.get("phase"),
+            row.get("node"), row.get("library"), row.get("workspace", False), row.get("error_bytes"),
+            tuple((of["category"], of["bytes"]) for of in row.get("categories", ())),
+            row.get("file_relative"),
+        )
+        for row in rows
+    ]  # fmt: skip
+    return Rows(LineRow._fields, found)
+
+
+def modules_of(rows: Sequence[Dict[str, Any]]) -> Rows[ModuleRow]:
+    """Rows of modules from the analyzer's data."""
+    found = [
+        ModuleRow(
+            row["device"], row["module"], row["class"], row["bytes"], row["blocks"], row.get("workspace", False),
+            row.get("error_bytes"),
+        )
+        for row in rows
+    ]  # fmt: skip
+    return Rows(ModuleRow._fields, found)
+
+
+def categories_of(rows: Sequence[Dict[str, Any]]) -> Rows[CategoryRow]:
+    """Rows of categories from the analyzer's data."""
+    found = (CategoryRow(row["device"], row["category"], row["bytes"], row["blocks"]) for row in rows)
+    return Rows(CategoryRow._fields, found)
+
+
+def frame(what: str, rows: Sequence[Any], columns: Sequence[str]) -> Any:
+    """A pandas DataFrame."""
+    return needed("pandas", what).DataFrame(list(rows), columns=list(columns))
+
+
+def needed(package: str, what: str) -> Any:
+    """Imports a package that `what` needs."""
+    import importlib
+
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise ImportError(f"{what} needs {package}, which is not installed: pip install {package}") from None
