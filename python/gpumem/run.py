@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 import tempfile
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Sequence, Tuple
 
 from ._launch import launcher
 from ._machine import installed

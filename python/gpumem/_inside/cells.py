@@ -237,7 +237,5 @@ def table(source: str, lines: Dict[int, Line]) -> Optional[str]:
                 rows.append(f"{'':>11} {'':>11} {'':>6}  {number:>4}  {text}".rstrip())
                 continue
             used, peak = line.figures.get((device, level), Figures(0, 0))
-            change = "0" if used == 0 else f"{'+' if used > 0 else ''}{sizes.text(used)}"
-            most = "0" if peak == 0 else f"+{sizes.text(peak)}"
-            rows.append(f"{change:>11} {most:>11} {line.runs:>6,}  {number:>4}  {text}".rstrip())
+            rows.append(f"{sizes.change(used):>11} {sizes.change(peak):>11} {line.runs:>6,}  {number:>4}  {text}".rstrip())
     return "\n".join(rows)

@@ -14,7 +14,10 @@ def torch_in_use() -> Optional[Any]:
     """PyTorch, if this program has imported it and it has initialised CUDA."""
     torch = sys.modules.get("torch")
     started = getattr(getattr(torch, "cuda", None), "is_initialized", None)
-    return torch if started is not None and started() else None
+    try:
+        return torch if started is not None and started() else None
+    except Exception:  # a half-imported PyTorch
+        return None
 
 
 def empty_caches(collect: bool = False) -> None:

@@ -4,7 +4,9 @@ This module never imports PyTorch, initialises CUDA, or resets a counter of PyTo
 
 import sys
 import warnings
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Tuple
+
+from . import pools
 
 _warned = False
 
@@ -22,20 +24,6 @@ def warn_once() -> None:
         RuntimeWarning,
         stacklevel=5,
     )
-
-
-def _cuda() -> Optional[Any]:
-    """torch.cuda, if the program has imported it."""
-    return getattr(sys.modules.get("torch"), "cuda", None)
-
-
-def _started() -> Optional[Any]:
-    """torch.cuda, if it has initialised CUDA."""
-    cuda = _cuda()
-    try:
-        return cuda if cuda is not None and cuda.is_initialized() else None
-    except Exception:  # a half-imported PyTorch
-        return None
 
 
 class Sample:
@@ -62,12 +50,10 @@ class Sample:
         self._now[device] = (live, max(most, live, peak if peak > peak_before else 0))
 
     def _look(self, each: Any) -> bool:
-        cuda = _started()
-        if cuda is None:
-            return _cuda() is not None
-        for device in range(cuda.device_count()):
-            each(device, int(cuda.memory_allocated(device)), int(cuda.max_memory_allocated(device)))
-        return True
+        torch = pools.torch_in_use()
+        for device in range(torch.cuda.device_count() if torch else 0):
+            each(device, pools.tensor_bytes(device), pools.tensor_peak(device))
+        return hasattr(sys.modules.get("torch"), "cuda")
 
     def take(self) -> bool:
         """Reads again. Returns whether PyTorch has counters."""

@@ -183,11 +183,10 @@ class Scope:
         figures = self._read(device, library.TENSOR)
         if source == "none":
             return f"{what}: nothing is recorded>"
-        sign = "-" if figures.change < 0 else "+"
         told = ", sampled" if source == "sampled" else ""
         ended = " so far" if self._state is _OPEN else ""
         return (
-            f"{what}: tensors on GPU {device} {sign}{sizes.text(abs(figures.change))}, "
+            f"{what}: tensors on GPU {device} {'+' * (figures.change >= 0)}{sizes.text(figures.change)}, "
             f"peak +{sizes.text(figures.peak)}{ended}{told}>"
         )
 

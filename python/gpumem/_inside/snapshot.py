@@ -1,8 +1,6 @@
 """Live memory by the line of code that owns it."""
 
-import os
 import warnings
-from pathlib import Path
 from typing import Any, List, NamedTuple, Optional, Tuple
 
 from .._machine import installed
@@ -10,9 +8,8 @@ from .._machine.ordinals import DeviceLike, ordinal
 from .._reading.capture import Capture, Level
 from .._reading.events import PartialCapture
 from .._reading.results import frame
-from . import library as _library
+from . import library
 
-ANALYZER = "gpumem-analyze"
 _LEVELS: Tuple[Level, ...] = ("tensor", "driver", "host")
 
 
@@ -43,29 +40,16 @@ class Snapshot(List[LiveLine]):
         return frame("to_frame()", self, LiveLine._fields)
 
 
-def _analyzer() -> Path:
-    """gpumem-analyze: from GPUMEM_ANALYZE, from the library's folder, or on PATH."""
-    library = _library.library_path()
-    if library is not None and not os.environ.get("GPUMEM_ANALYZE"):
-        beside = library.parent / ANALYZER
-        if os.access(beside, os.X_OK):
-            return beside
-    try:
-        return installed.analyzer()
-    except installed.Missing as missing:
-        raise FileNotFoundError(f"{missing}: say where it is in GPUMEM_ANALYZE") from None
-
-
 def snapshot() -> Snapshot:
     """The live memory of all devices by the line of code that owns it, at the levels of tensors, the driver and
     pinned host memory. Empty if the process is not recorded. It reads the capture of this process, which takes some
     tens of milliseconds, and more for longer runs. Raises FileNotFoundError without gpumem-analyze, and `Unreadable` if it
     cannot read the capture."""
     found = Snapshot()
-    report = _library.report_path()
+    report = library.report_path()
     if report is None:
         return found
-    with Capture(report, _analyzer()) as capture, warnings.catch_warnings():
+    with Capture(report, installed.analyzer_or_error(library.library_path())) as capture, warnings.catch_warnings():
         # The process is still running, so its capture is always partial.
         warnings.simplefilter("ignore", PartialCapture)
         for level in _LEVELS:

@@ -46,15 +46,9 @@ def is_installed() -> bool:
     return True
 
 
-def _count(library: ctypes.CDLL) -> Optional[int]:
-    number = ctypes.c_int()
-    return number.value if library.cuDeviceGetCount(ctypes.byref(number)) == 0 else None
-
-
 def ready() -> bool:
     """Whether this process has initialised CUDA (cuInit)."""
-    library = _loaded()
-    return library is not None and _count(library) is not None
+    return count() is not None
 
 
 def initialise() -> bool:
@@ -67,7 +61,7 @@ def initialise() -> bool:
             return False
         if _library.cuInit(0) != 0:
             return False
-    return bool(_count(_library)) if _library is not None else False
+    return bool(count())
 
 
 def call(function: str, *arguments: object) -> int:
@@ -84,10 +78,15 @@ def must(function: str, *arguments: object) -> None:
         raise CudaError(function, code)
 
 
+def _read(kind: Any, function: str, *arguments: object) -> Optional[int]:
+    """The number that a function of the driver writes to its first argument; None if it fails."""
+    number = kind()
+    return int(number.value) if call(function, ctypes.byref(number), *arguments) == 0 else None
+
+
 def version() -> Optional[int]:
     """The driver's CUDA version: 13020 is 13.2. None before CUDA is initialised."""
-    number = ctypes.c_int()
-    return number.value if call("cuDriverGetVersion", ctypes.byref(number)) == 0 else None
+    return _read(ctypes.c_int, "cuDriverGetVersion")
 
 
 def name(ordinal: int) -> Optional[str]:
@@ -100,54 +99,39 @@ def name(ordinal: int) -> Optional[str]:
 
 def attribute(number: int, ordinal: int) -> Optional[int]:
     """An attribute of a device by its CUdevice_attribute; None before CUDA is initialised."""
-    value = ctypes.c_int()
-    code = call("cuDeviceGetAttribute", ctypes.byref(value), ctypes.c_int(number), ctypes.c_int(ordinal))
-    return value.value if code == 0 else None
+    return _read(ctypes.c_int, "cuDeviceGetAttribute", ctypes.c_int(number), ctypes.c_int(ordinal))
 
 
 def total_memory(ordinal: int) -> Optional[int]:
     """CUDA's total memory of a device, which needs no context; None before CUDA is initialised."""
-    size = ctypes.c_size_t()
-    return size.value if call("cuDeviceTotalMem_v2", ctypes.byref(size), ctypes.c_int(ordinal)) == 0 else None
+    return _read(ctypes.c_size_t, "cuDeviceTotalMem_v2", ctypes.c_int(ordinal))
 
 
 def count() -> Optional[int]:
     """Number of devices that CUDA shows here; None before CUDA is initialised."""
-    library = _loaded()
-    return None if library is None else _count(library)
+    return _read(ctypes.c_int, "cuDeviceGetCount")
 
 
 def current_device() -> Optional[int]:
     """Ordinal of the device whose context is current on this thread; None without a context."""
-    library = _loaded()
-    device = ctypes.c_int()
-    if library is None or library.cuCtxGetDevice(ctypes.byref(device)) != 0:
-        return None
-    return device.value
+    return _read(ctypes.c_int, "cuCtxGetDevice")
 
 
 def uuid(ordinal: int) -> Optional[str]:
     """UUID of a device without `GPU-` or `MIG-`; for a MIG instance its own. None before CUDA is initialised."""
-    library = _loaded()
-    if library is None:
+    data, device = (ctypes.c_ubyte * 16)(), ctypes.c_int()
+    if call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(ordinal)) != 0:
         return None
-    data = (ctypes.c_ubyte * 16)()
-    device = ctypes.c_int()
-    if library.cuDeviceGet(ctypes.byref(device), ctypes.c_int(ordinal)) != 0:
+    if call("cuDeviceGetUuid_v2", data, device) != 0 and call("cuDeviceGetUuid", data, device) != 0:
         return None
-    for name in ("cuDeviceGetUuid_v2", "cuDeviceGetUuid"):
-        function = getattr(library, name, None)
-        if function is not None and function(data, device) == 0:
-            text = bytes(data).hex()
-            return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
-    return None
+    text = bytes(data).hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 def pci(ordinal: int) -> Optional[str]:
     """PCI address of a device; None before CUDA is initialised."""
-    library = _loaded()
     buffer = ctypes.create_string_buffer(64)
-    if library is None or library.cuDeviceGetPCIBusId(buffer, 64, ctypes.c_int(ordinal)) != 0:
+    if call("cuDeviceGetPCIBusId", buffer, ctypes.c_int(64), ctypes.c_int(ordinal)) != 0:
         return None
     return buffer.value.decode("ascii", "replace")
 
@@ -196,10 +180,7 @@ def retain_context(ordinal: int) -> bool:
     """Creates and keeps a device's primary context, so that later figures do not include its cost."""
     if not initialise():
         return False
-    library = _loaded()
-    return library is not None and library.cuDevicePrimaryCtxRetain(
-        ctypes.byref(ctypes.c_void_p()), ctypes.c_int(ordinal)
-    ) == 0
+    return call("cuDevicePrimaryCtxRetain", ctypes.byref(ctypes.c_void_p()), ctypes.c_int(ordinal)) == 0
 
 
 class Allocation:

@@ -5,13 +5,14 @@ import hashlib
 import os
 import re
 import shutil
-import threading
 from pathlib import Path
 from typing import Iterator, Optional
 
-_HERE = Path(__file__).resolve().parents[1]
+# The package, and the folder for PYTHONPATH that contains it.
+PACKAGE = Path(__file__).resolve().parents[1]
+FOLDER = str(PACKAGE.parent)
 # A checkout has the package in python/gpumem and cargo's results in target/release; tests build another profile.
-_BUILT = Path(os.environ.get("GPUMEM_BUILT") or _HERE.parent.parent / "target" / "release")
+_BUILT = Path(os.environ.get("GPUMEM_BUILT") or PACKAGE.parent.parent / "target" / "release")
 
 LIBRARY = "libgpumem.so"
 ANALYZER = "gpumem-analyze"
@@ -29,21 +30,15 @@ def library() -> Path:
         if not os.path.isfile(named):
             raise Missing(f"GPUMEM_LIBRARY={named}: no such file")
         return Path(named).resolve()
-    for path in (_HERE / LIBRARY, _BUILT / LIBRARY):
-        if path.is_file():
-            return path
-    raise Missing(
-        f"{LIBRARY} is neither in {_HERE} nor in {_BUILT}: install the wheel, build it with "
-        "`cargo build --release`, or name it in GPUMEM_LIBRARY"
-    )
+    return _packaged(LIBRARY, ", or name it in GPUMEM_LIBRARY")
 
 
-def analyzer() -> Path:
+def analyzer(recorder: Optional[Path] = None) -> Path:
     """The program that reads captures: from GPUMEM_ANALYZE, the one with the recorder, or the one on PATH."""
     named = os.environ.get("GPUMEM_ANALYZE")
     if named:
         return Path(named)
-    for path in _analyzers():
+    for path in (*([recorder.with_name(ANALYZER)] if recorder else []), *_analyzers()):
         if path.is_file() and os.access(path, os.X_OK):
             return path
     found = shutil.which(ANALYZER)
@@ -52,17 +47,29 @@ def analyzer() -> Path:
     raise Missing(f"{ANALYZER} is neither beside libgpumem.so nor installed with the package nor on PATH")
 
 
+def analyzer_or_error(recorder: Optional[Path] = None) -> Path:
+    """The same for functions that programs call: raises FileNotFoundError."""
+    try:
+        return analyzer(recorder)
+    except Missing as missing:
+        raise FileNotFoundError(f"{missing}: name it in GPUMEM_ANALYZE") from None
+
+
 def replayer() -> Path:
     """The library that replays captures: the package's own, or a checkout's."""
-    for path in (_HERE / REPLAYER, _BUILT / REPLAYER):
+    return _packaged(REPLAYER, "")
+
+
+def _packaged(name: str, otherwise: str) -> Path:
+    for path in (PACKAGE / name, _BUILT / name):
         if path.is_file():
             return path
-    raise Missing(f"{REPLAYER} is neither in {_HERE} nor in {_BUILT}: install the wheel or build it with `cargo build --release`")
+    raise Missing(f"{name} is neither in {PACKAGE} nor in {_BUILT}: install the wheel or build it with `cargo build --release`{otherwise}")
 
 
 def installed_simulator() -> Optional[Path]:
     """The folder with the simulated card's libraries in an installed package."""
-    path = _HERE / "simulator"
+    path = PACKAGE / "simulator"
     return path if path.is_dir() else None
 
 
@@ -86,7 +93,7 @@ def _analyzers() -> Iterator[Path]:
 
 def installed_command(name: str) -> Optional[Path]:
     """A command of the installed package, in the folder where pip has installed it (--user, --target, …)."""
-    if not (_HERE / LIBRARY).is_file():
+    if not (PACKAGE / LIBRARY).is_file():
         return None  # a checkout: installed commands are of another version
     from importlib import metadata
 
@@ -102,8 +109,8 @@ def installed_command(name: str) -> Optional[Path]:
 
 def version() -> str:
     """The installed package's version; in a checkout, the one of Cargo.toml; otherwise `unknown`."""
-    manifest = _HERE.parent.parent / "Cargo.toml"
-    if not (_HERE / LIBRARY).is_file() and manifest.is_file():
+    manifest = PACKAGE.parent.parent / "Cargo.toml"
+    if not (PACKAGE / LIBRARY).is_file() and manifest.is_file():
         found = re.search(r'^version = "(.*)"$', manifest.read_text(encoding="utf-8"), re.M)
         return found[1] if found else "unknown"
     from importlib import metadata
@@ -123,14 +130,19 @@ def preloadable(path: Path) -> str:
     if _special(str(link)):
         raise Missing(f"LD_PRELOAD cannot name {path}, nor a link in {cache()}: both have a space, colon or `$`")
     try:
-        link.parent.mkdir(parents=True, exist_ok=True)
-        if not link.is_symlink() or os.readlink(link) != str(path):
-            fresh = link.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
-            os.symlink(path, fresh)
-            os.replace(fresh, link)
+        link_to(path, link)
     except OSError as error:
         raise Missing(f"LD_PRELOAD cannot name {path}, and a link to it cannot be made: {error}") from None
     return str(link)
+
+
+def link_to(path: Path, link: Path) -> None:
+    """Makes a link to a file. It is replaced atomically, for concurrent runs."""
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not (link.is_symlink() and os.readlink(link) == str(path)):
+        fresh = link.with_name(f"{link.name}.{os.urandom(8).hex()}")
+        os.symlink(path, fresh)
+        os.replace(fresh, link)
 
 
 def links_for(path: Path) -> Path:

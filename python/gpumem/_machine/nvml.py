@@ -13,6 +13,8 @@ Handle = ctypes.c_void_p
 
 _INSUFFICIENT_SIZE = 7
 _NOT_AVAILABLE = 2**64 - 1
+# More than the longest text, a program's path.
+_ROOM = 256
 
 
 class Memory(NamedTuple):
@@ -86,43 +88,33 @@ class Nvml:
         number = ctypes.c_uint()
         return number.value if self._call("nvmlDeviceGetCount_v2", ctypes.byref(number)) else 0
 
+    def _handle(self, name: str, *arguments: object) -> Optional[Handle]:
+        handle = Handle()
+        return handle if self._call(name, *arguments, ctypes.byref(handle)) else None
+
     def by_index(self, index: int) -> Optional[Handle]:
         """The card with this index, in the order of PCI addresses."""
-        handle = Handle()
-        found = index >= 0 and self._call(
-            "nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle)
-        )
-        return handle if found else None
+        return self._handle("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index)) if index >= 0 else None
 
     def by_uuid(self, uuid: str) -> Optional[Handle]:
         """The card (`GPU-…`) or the MIG instance (`MIG-…`) with this UUID."""
-        handle = Handle()
-        found = self._call("nvmlDeviceGetHandleByUUID", uuid.encode(), ctypes.byref(handle))
-        return handle if found else None
+        return self._handle("nvmlDeviceGetHandleByUUID", uuid.encode())
 
     def by_pci(self, address: str) -> Optional[Handle]:
         """The card at a PCI address, as `0000:3b:00.0`."""
-        handle = Handle()
-        found = self._call("nvmlDeviceGetHandleByPciBusId_v2", address.encode(), ctypes.byref(handle))
-        return handle if found else None
+        return self._handle("nvmlDeviceGetHandleByPciBusId_v2", address.encode())
 
     def mig_instances(self, card: Handle) -> List[Handle]:
         """The MIG instances of a card; an empty list if it is not split."""
         limit = ctypes.c_uint()
         if not self._call("nvmlDeviceGetMaxMigDeviceCount", card, ctypes.byref(limit)):
             return []
-        instances = []
-        for index in range(limit.value):
-            handle = Handle()
-            if self._call(
-                "nvmlDeviceGetMigDeviceHandleByIndex", card, ctypes.c_uint(index), ctypes.byref(handle)
-            ):
-                instances.append(handle)
-        return instances
+        found = (self._handle("nvmlDeviceGetMigDeviceHandleByIndex", card, ctypes.c_uint(index)) for index in range(limit.value))
+        return [handle for handle in found if handle is not None]
 
-    def _text(self, name: str, device: Handle, room: int = 96) -> Optional[str]:
-        buffer = ctypes.create_string_buffer(room)
-        if not self._call(name, device, buffer, ctypes.c_uint(room)):
+    def _text(self, name: str, *arguments: object) -> Optional[str]:
+        buffer = ctypes.create_string_buffer(_ROOM)
+        if not self._call(name, *arguments, buffer, ctypes.c_uint(_ROOM)):
             return None
         return buffer.value.decode("utf-8", "replace")
 
@@ -136,10 +128,7 @@ class Nvml:
         return self._text("nvmlDeviceGetSerial", device)
 
     def driver_version(self) -> Optional[str]:
-        buffer = ctypes.create_string_buffer(96)
-        if not self._call("nvmlSystemGetDriverVersion", buffer, ctypes.c_uint(96)):
-            return None
-        return buffer.value.decode("utf-8", "replace")
+        return self._text("nvmlSystemGetDriverVersion")
 
     def pci(self, device: Handle) -> Optional[str]:
         """A card's PCI address, `00000000:3B:00.0`."""
@@ -189,10 +178,7 @@ class Nvml:
 
     def process_name(self, pid: int) -> Optional[str]:
         """The program of a process, if the driver can read it."""
-        buffer = ctypes.create_string_buffer(256)
-        if not self._call("nvmlSystemGetProcessName", ctypes.c_uint(pid), buffer, ctypes.c_uint(256)):
-            return None
-        return buffer.value.decode("utf-8", "replace") or None
+        return self._text("nvmlSystemGetProcessName", ctypes.c_uint(pid)) or None
 
     def utilization(self, device: Handle) -> Optional[int]:
         """Utilization of a card's processors, in percent."""

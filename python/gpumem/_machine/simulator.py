@@ -111,15 +111,10 @@ def environment(command: str, base: Mapping[str, str], settings: Mapping[str, st
 
 
 def _linked(built: Path, folder: Path, names: Mapping[str, str]) -> Path:
-    """A folder of links to the built libraries. Each is replaced atomically, for concurrent runs."""
+    """A folder of links to the built libraries."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for library, name in names.items():
-            link = folder / name
-            if not (link.is_symlink() and os.readlink(link) == str(built / library)):
-                fresh = folder / f"{name}.{os.urandom(8).hex()}"
-                os.symlink(built / library, fresh)
-                os.replace(fresh, link)
+            installed.link_to(built / library, folder / name)
     except OSError as error:
         raise installed.Missing(f"links to the simulated card cannot be made in {folder}: {error}") from None
     return folder

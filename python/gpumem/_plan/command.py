@@ -13,8 +13,7 @@ from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 from .._launch import launcher
 from .._machine import installed
 from .._reading.analysis import Unreadable
-from .._text.messages import say, show
-from .._text.progress import Progress
+from .._text.messages import Progress, say, show
 from . import against, changes, inside, replayed, search, text, verdict as judge
 from .cards import ROOMY, UnknownCard, ends, with_memory
 from .dry_run import Failed, Run, Wanted, run, runs

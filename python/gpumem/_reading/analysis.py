@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from .._machine import installed
 from .._text.forms import Capture
@@ -28,13 +28,8 @@ class Answer(NamedTuple):
     capture: Capture
 
 
-def found(answer: Union[str, bytes]) -> Any:
-    """The content of gpumem-analyze's `--format json` without its head (docs/json.md): a list of rows, or an
-    object."""
-    return _body(json.loads(answer))
-
-
 def _body(said: Dict[str, Any]) -> Any:
+    """The content of `--format json` without its head (docs/json.md): a list of rows, or an object."""
     return said["rows"] if "rows" in said else said["data"]
 
 

@@ -40,12 +40,7 @@ class Capture:
         self._path = Path(os.fspath(path))
         # The system's error, with its number and the file's name.
         os.stat(self._path)
-        if analyzer is None:
-            try:
-                analyzer = installed.analyzer()
-            except installed.Missing as missing:
-                raise FileNotFoundError(f"{missing}: name it in GPUMEM_ANALYZE") from None
-        self._analyzer = analyzer
+        self._analyzer = analyzer or installed.analyzer_or_error()
         self._children: "weakref.WeakSet[Child]" = weakref.WeakSet()
         self._closed = False
 

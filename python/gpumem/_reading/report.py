@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 from .._machine import driver
 from .._text import sizes
 from .._text.messages import say, short
+from .._text.tables import aligned
 from . import analysis
 
 
@@ -55,15 +56,10 @@ def _why_nothing() -> str:
 
 
 def _read(path: Path, analyzer: Path) -> Capture:
-    done = subprocess.run(
-        [str(analyzer), "report", "--all", "--format", "json", str(path)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", check=False,
-    )  # fmt: skip
-    # 3 is a partial result; the analyzer prints a message about it.
-    if done.returncode in (0, 3):
-        return Capture(path, analysis.found(done.stdout), "")
-    said = done.stderr.strip().splitlines() or [f"gpumem-analyze ended with {done.returncode}"]
-    return Capture(path, None, said[0])
+    try:
+        return Capture(path, analysis.ask(analyzer, path, "report", ["--all"]).body, "")
+    except analysis.Unreadable as error:
+        return Capture(path, None, str(error))
 
 
 def _tell_several(captures: List[Capture], analyzer: Path) -> None:
@@ -71,7 +67,8 @@ def _tell_several(captures: List[Capture], analyzer: Path) -> None:
     captures.sort(key=lambda capture: (capture.rank is None, capture.rank or 0))
     say(f"{len(captures)} processes recorded a capture each")
     heads = ["rank", "pid", "GPU", "peak of tensors", "of CUDA's memory", "of the card's", "account", "capture"]
-    _table([heads, *(row for capture in captures for row in _rows(capture))])
+    for line in aligned([heads, *(row for capture in captures for row in _rows(capture))], left=(6, 7)):
+        print(f"  {line}", file=sys.stderr)
     name = "gpumem-analyze" if shutil.which("gpumem-analyze") else str(analyzer)
     first, second = (short(capture.path) for capture in captures[:2])
     print(f"The report of one: {name} {first}", file=sys.stderr)
@@ -98,14 +95,3 @@ def _rows(capture: Capture) -> Iterator[List[str]]:
 def _peak(size: Optional[int]) -> str:
     """The card's memory is unknown if no memory of this process was seen on it."""
     return "unknown" if size is None else sizes.text(size)
-
-
-def _table(rows: List[List[str]]) -> None:
-    """Columns of equal width; figures aligned to the right, the last two columns to the left."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    for row in rows:
-        cells = [
-            cell.ljust(width) if place >= len(row) - 2 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths))
-        ]
-        print("  " + "  ".join(cells).rstrip(), file=sys.stderr)

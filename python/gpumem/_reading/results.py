@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Generic, Iterable, List, NamedTuple, Optional, Protocol, Sequence, Tuple, TypeVar
+from typing import Any, Dict, Generic, Iterable, List, NamedTuple, Optional, Protocol, Sequence, Tuple, Type, TypeVar
 
 from .._machine.ordinals import DeviceLike, ordinal
 
@@ -141,54 +141,38 @@ class Summary(NamedTuple):
 
 def summary_of(raw: Dict[str, Any]) -> Summary:
     """A summary from the analyzer's data."""
-    devices = [
-        DeviceSummary(
-            of["ordinal"], of.get("name"), of.get("uuid"), of.get("total_bytes"),
-            _figures(of["tensor"]), _figures(of["driver"]), _figures(of["host"]), _figures(of["reserved"]),
-            _figures(of["physical"]), of.get("unexplained_bytes"),
-        )
-        for of in raw["devices"]
-    ]  # fmt: skip
-    return Summary(
-        raw["exact"], raw["events"], raw["lost_events"], raw["steps"], raw["out_of_memory_events"], raw["missing"],
-        raw["notes"], raw["process"], devices, raw,
-    )  # fmt: skip
+    devices = []
+    for of in raw["devices"]:
+        levels = {level: _of(LevelFigures, of[level], LevelFigures._fields) for level in _LEVELS}
+        devices.append(_of(DeviceSummary, {**of, **levels}, ("name", "uuid", "total_bytes", "unexplained_bytes")))
+    found: Summary = _of(Summary, {**raw, "devices": devices, "raw": raw})
+    return found
 
 
-def _figures(of: Dict[str, Any]) -> LevelFigures:
-    return LevelFigures(of.get("live_bytes"), of.get("peak_bytes"), of.get("allocations"), of.get("frees"))
-
-
-def lines_of(rows: Sequence[Dict[str, Any]]) -> Rows[LineRow]:
+def lines_of(rows: Iterable[Dict[str, Any]]) -> Rows[LineRow]:
     """Rows of lines from the analyzer's data."""
-    found = [
-        LineRow(
-            row["device"], row["file"], row["line"], row["function"], row["bytes"], row["blocks"], row.get("phase"),
-            row.get("node"), row.get("library"), row.get("workspace", False), row.get("error_bytes"),
-            tuple((of["category"], of["bytes"]) for of in row.get("categories", ())),
-            row.get("file_relative"),
-        )
-        for row in rows
-    ]  # fmt: skip
-    return Rows(LineRow._fields, found)
+    parts = ((row, row.get("categories", ())) for row in rows)
+    return _rows(LineRow, ({**row, "categories": tuple((of["category"], of["bytes"]) for of in some)} for row, some in parts))
 
 
-def modules_of(rows: Sequence[Dict[str, Any]]) -> Rows[ModuleRow]:
+def modules_of(rows: Iterable[Dict[str, Any]]) -> Rows[ModuleRow]:
     """Rows of modules from the analyzer's data."""
-    found = [
-        ModuleRow(
-            row["device"], row["module"], row["class"], row["bytes"], row["blocks"], row.get("workspace", False),
-            row.get("error_bytes"),
-        )
-        for row in rows
-    ]  # fmt: skip
-    return Rows(ModuleRow._fields, found)
+    return _rows(ModuleRow, ({**row, "class_": row["class"]} for row in rows))
 
 
-def categories_of(rows: Sequence[Dict[str, Any]]) -> Rows[CategoryRow]:
+def categories_of(rows: Iterable[Dict[str, Any]]) -> Rows[CategoryRow]:
     """Rows of categories from the analyzer's data."""
-    found = (CategoryRow(row["device"], row["category"], row["bytes"], row["blocks"]) for row in rows)
-    return Rows(CategoryRow._fields, found)
+    return _rows(CategoryRow, rows)
+
+
+def _rows(kind: Type[Row], rows: Iterable[Dict[str, Any]]) -> Rows[Row]:
+    return Rows(kind._fields, (_of(kind, row) for row in rows))  # type: ignore[attr-defined]
+
+
+def _of(kind: Any, data: Dict[str, Any], optional: Sequence[str] = ()) -> Any:
+    """A named tuple of the keys that are its fields. Keys of fields with a default, and `optional` ones, may be missing."""
+    defaults = {**dict.fromkeys(optional), **kind._field_defaults}
+    return kind(*(data.get(name, defaults[name]) if name in defaults else data[name] for name in kind._fields))
 
 
 def frame(what: str, rows: Sequence[Any], columns: Sequence[str]) -> Any:

@@ -1,10 +1,11 @@
-"""Messages on stderr, results on stdout, and text for 80 columns."""
+"""Messages and progress on stderr, results on stdout, and text for 80 columns."""
 
 import os
 import sys
 import textwrap
+import time
 from pathlib import Path
-from typing import List, Sequence
+from typing import Callable, List, Sequence
 
 
 def say(text: str) -> None:
@@ -31,3 +32,34 @@ def short(path: Path) -> str:
     """The path relative to the current folder if it is below it, else the whole path."""
     whole, here = os.path.realpath(path), os.path.realpath(os.curdir)
     return os.path.relpath(whole, here) if whole.startswith(here + os.sep) else str(path)
+
+
+class Progress:
+    """Progress on one line of the terminal, if there is one."""
+
+    def __init__(self) -> None:
+        self._shown, self._said = sys.stderr.isatty(), False
+
+    def say(self, what: str) -> None:
+        if self._shown:
+            self._said = True
+            sys.stderr.write(f"\r\x1b[K{what:.78}")
+            sys.stderr.flush()
+
+    def told(self, what: str) -> Callable[[float], None]:
+        """A function that takes the completed fraction and shows it from time to time."""
+        last = 0.0
+
+        def show(of: float) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last > 0.1:
+                last = now
+                self.say(f"{what}: {of:4.0%}")
+
+        return show
+
+    def end(self) -> None:
+        if self._said:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

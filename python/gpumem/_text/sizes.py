@@ -35,6 +35,11 @@ def parse_of_card(text: object) -> int:
     return size
 
 
+def change(size: int) -> str:
+    """A difference of sizes with its sign: `+1.59 GiB`, `-12 B`, `0`."""
+    return f"{'+' if size > 0 else ''}{text(size)}" if size else "0"
+
+
 def text(size: int) -> str:
     """The size with three digits, as gpumem-analyze writes it: `1.59 GiB`, `346 MiB`, `12 B`."""
     sign, size = ("-", -size) if size < 0 else ("", size)

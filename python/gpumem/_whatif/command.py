@@ -10,8 +10,7 @@ from typing import Sequence
 from .._machine import installed
 from .._reading.analysis import Unreadable, answered
 from .._text import sizes
-from .._text.messages import say, show
-from .._text.progress import Progress
+from .._text.messages import Progress, say, show
 from . import text
 from .captures import devices_of, python_for
 from .form import FORM

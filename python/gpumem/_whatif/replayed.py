@@ -10,8 +10,7 @@ from typing import Optional, Sequence
 
 from .._machine import installed
 from .._reading.analysis import Unreadable, answered
-from .._text.messages import say
-from .._text.progress import Progress
+from .._text.messages import Progress, say
 from . import text
 from .captures import devices_of, python_for
 from .form import FORM

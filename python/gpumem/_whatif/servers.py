@@ -75,9 +75,8 @@ class Servers:
         library = installed.replayer()
         self._command = [python, "-m", "gpumem._whatif.child", str(library)]
         base = {name: value for name, value in os.environ.items() if not _changes(name)}
-        package = str(Path(installed.__file__).resolve().parents[2])
         others = os.environ.get("PYTHONPATH")
-        base.update(LD_PRELOAD=installed.preloadable(library), PYTHONPATH=f"{package}:{others}" if others else package)
+        base.update(LD_PRELOAD=installed.preloadable(library), PYTHONPATH=f"{installed.FOLDER}:{others}" if others else installed.FOLDER)
         # A separate card for each process, on which only the replay has memory.
         costs = ("CONTEXT", "MODULE", "STREAM")
         card = {"GPUMEM_SIM_CARD": "", **{f"GPUMEM_SIM_{what}_BYTES": "0" for what in costs}}

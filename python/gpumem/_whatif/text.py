@@ -8,11 +8,11 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from .._text import sizes
 from .._text.messages import wrapped
+from .._text.spans import between, less, to
 from .form import ReplayRow, Whatif
 from .saving import Saving
 from .search import ALLOCATED, UNKNOWN_CARD, Recorded, Result, reserved, worst
 from .settings import risks
-from .spans import between, less, to
 from .table import Cards, enough, table, without_time
 from .where import line
 

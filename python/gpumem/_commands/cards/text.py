@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from ..._machine.cards.card import Card, Figure, source_of
 from ..._text import sizes
+from ..._text.tables import aligned
 
 __all__ = ["figure", "page", "row", "table"]
 
@@ -25,16 +26,7 @@ def row(card: Card) -> List[str]:
 
 def table(cards: Sequence[Card]) -> str:
     """A line for each card. Memory is in MiB; ranges are from lowest to highest."""
-    rows = [list(HEADS), *map(row, cards)]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    left = (0, 2, 7)
-    lines = [
-        "  ".join(
-            cell.ljust(width) if place in left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(cells, widths))
-        ).rstrip()
-        for cells in rows
-    ]
+    lines = aligned([HEADS, *map(row, cards)], left=(0, 2, 7))
     return "\n".join([*lines, "(MiB; the most likely figure and how far it may be off: -less +more)"])
 
 

@@ -4,7 +4,6 @@ import argparse
 import os
 import shutil
 import sys
-from pathlib import Path
 from typing import List, Sequence
 
 from ..._launch import launcher
@@ -73,9 +72,8 @@ def _on_the_simulated(words: List[str]) -> None:
     """Restarts the command with the simulated card's libcuda."""
     settings = {name: value for name, value in os.environ.items() if name.startswith("GPUMEM_SIM_")}
     env = simulator.environment(sys.executable, os.environ, settings)
-    package = str(Path(__file__).resolve().parents[3])
     code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from gpumem.__main__ import main; sys.exit(main())"
-    launcher.become([sys.executable, "-c", code, package, "doctor", *words], {**env, _STARTED: "1"})
+    launcher.become([sys.executable, "-c", code, installed.FOLDER, "doctor", *words], {**env, _STARTED: "1"})
 
 
 def examine(machine: Machine, python: str) -> List[Check]:

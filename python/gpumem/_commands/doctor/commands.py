@@ -11,7 +11,6 @@ from ..._machine import installed
 from .check import OK, WARNING, Check, Machine
 
 FIRST, SECOND = "gpumem", "libgpumem"
-_HERE = Path(__file__).resolve().parents[2]
 
 
 def checks(machine: Machine) -> Iterator[Check]:
@@ -21,9 +20,9 @@ def checks(machine: Machine) -> Iterator[Check]:
 
 def package() -> Check:
     """The version, and the folder that it was imported from."""
-    found = f"{installed.version()}, {_HERE}"
+    found = f"{installed.version()}, {installed.PACKAGE}"
     spec = util.find_spec("gpumem")
-    if spec is not None and spec.origin and Path(spec.origin).resolve().parent != _HERE:
+    if spec is not None and spec.origin and Path(spec.origin).resolve().parent != installed.PACKAGE:
         return Check("gpumem", WARNING, f"{found}; `import gpumem` finds {spec.origin}", "Take the other one out of PYTHONPATH.")
     return Check("gpumem", OK, found)
 

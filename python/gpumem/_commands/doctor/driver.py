@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping
 
 from ..._machine import installed
@@ -37,11 +36,10 @@ _WITHOUT_NVML = "Tensors and the driver's allocations are recorded exactly. The 
 
 def probe(env: Mapping[str, str]) -> Dict[str, Any]:
     """Queries the driver and NVML in a separate process."""
-    package = str(Path(__file__).resolve().parents[3])
     code = "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); runpy.run_module('gpumem._commands.doctor.probe', run_name='__main__')"
     try:
         done = subprocess.run(
-            [sys.executable, "-c", code, package], env=_unrecorded(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            [sys.executable, "-c", code, installed.FOLDER], env=_unrecorded(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, universal_newlines=True, errors="replace", timeout=SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

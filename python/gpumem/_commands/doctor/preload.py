@@ -96,8 +96,7 @@ def _recorded(capture: Path, machine_env: Mapping[str, str]) -> str:
     base = {key: value for key, value in machine_env.items() if not key.startswith(("GPUMEM_", "CUDA_")) or key in kept}
     env = launcher.environment({"GPUMEM_OUTPUT": str(capture), "GPUMEM_QUIET": "1"}, base)
     env = simulator.environment(sys.executable, env, {})
-    package = str(Path(__file__).resolve().parents[3])
-    done = _run([sys.executable, str(_ALLOCATES), package], env)
+    done = _run([sys.executable, str(_ALLOCATES), installed.FOLDER], env)
     return "" if done.returncode == 0 and capture.is_file() else _first(done)
 
 

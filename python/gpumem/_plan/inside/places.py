@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from types import FrameType
 from functools import lru_cache
+from types import FrameType
 from typing import NamedTuple, Optional
 
 _INSIDE = os.path.dirname(os.path.abspath(__file__)) + os.sep

@@ -7,10 +7,10 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
 from ...._launch import launcher
+from ...._machine import installed
 
 __all__ = ["Run", "STEPS"]
 
@@ -76,11 +76,10 @@ class Run:
     def _one(self, step: str, seconds: float) -> Dict[str, Any]:
         env = dict(self._environment)
         env["CUDA_MODULE_LOADING"] = "EAGER" if step == "torch-eager" else "LAZY"
-        package = str(Path(__file__).resolve().parents[3])
         name = step[: -len("-again")] if step.endswith("-again") else step
         try:
             done = subprocess.run(
-                [self._python, "-c", _CHILD, package, name], env=env, stdin=subprocess.DEVNULL,
+                [self._python, "-c", _CHILD, str(installed.PACKAGE), name], env=env, stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", timeout=seconds, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:

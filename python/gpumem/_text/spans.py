@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Callable, Tuple
+from typing import Callable, Sequence, Tuple
 
-from .._text import sizes
+from . import sizes
 
 Span = Tuple[int, int]
 
@@ -14,7 +14,7 @@ def between(span: Span) -> str:
     return _joined(span, sizes.text, "between ", " and ")
 
 
-def to(span: Span, text: Callable[[int], str] = sizes.text) -> str:
+def to(span: Sequence[int], text: Callable[[int], str] = sizes.text) -> str:
     """`1.01 GiB`, or `1.01 to 1.05 GiB`; `text` formats other figures."""
     return _joined(span, text, "", " to ")
 
@@ -29,7 +29,7 @@ def less(change: Span, of: int) -> str:
     return between((least, most)) + " less" + (f" ({shares})" if shares else "")
 
 
-def _joined(span: Span, text: Callable[[int], str], before: str, middle: str) -> str:
+def _joined(span: Sequence[int], text: Callable[[int], str], before: str, middle: str) -> str:
     least, greatest = (text(figure) for figure in span)
     if least == greatest:
         return least
