@@ -236,8 +236,7 @@ def _fail(outcome: Any, text: str) -> None:
 
 
 class _Summary:
-    """Collects the memory of the tests from all processes that run them, and prints the tests with the highest
-    use."""
+    """Collects the memory of the tests from all processes that run them, and prints the tests with the highest use."""
 
     def __init__(self) -> None:
         self._tests: Dict[str, List[_Use]] = {}

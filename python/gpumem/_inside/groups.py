@@ -46,8 +46,7 @@ def _deepspeed_groups() -> Iterator[Tuple[str, Any]]:
     tensor = getattr(groups, "_TENSOR_MODEL_PARALLEL_GROUP", None)
     if tensor is not None:
         yield "tp", tensor
-    # Layers with different numbers of experts have groups of different sizes, and a rank is in
-    # each.
+    # Layers with different numbers of experts have groups of different sizes, and a rank is in each.
     experts = list((getattr(groups, "_EXPERT_PARALLEL_GROUP", None) or {}).values())
     if len(experts) == 1:
         yield "ep", experts[0]

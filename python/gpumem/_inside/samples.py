@@ -32,8 +32,7 @@ class Sample:
     largest value that was read."""
 
     def __init__(self) -> None:
-        # By device: live bytes and PyTorch's peak at the start; live bytes and the largest value read until
-        # now.
+        # By device: live bytes and PyTorch's peak at the start; live bytes and the largest value read until now.
         self._start: Dict[int, Tuple[int, int]] = {}
         self._now: Dict[int, Tuple[int, int]] = {}
         self._frozen = False

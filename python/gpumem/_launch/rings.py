@@ -91,8 +91,7 @@ class Rings:
         self._held = kept
 
     def _is_done(self, ring: _Ring) -> bool:
-        """Whether its process has ended. The contents of the ring are then in its capture, or an error was
-        printed."""
+        """Whether its process has ended. The contents of the ring are then in its capture, or an error was printed."""
         done = subprocess.run(
             [str(self._analyzer), "check", "--ring", f"/dev/fd/{ring.descriptor}", str(ring.capture)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,

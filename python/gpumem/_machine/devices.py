@@ -100,8 +100,7 @@ def _current_of_cupy() -> Optional[int]:
 
 
 def _current_of_runtime() -> Optional[int]:
-    """The current device of a loaded libcudart. CUDA must be initialised, because the query would initialise
-    it."""
+    """The current device of a loaded libcudart. CUDA must be initialised, because the query would initialise it."""
     if not driver.ready():
         return None
     for version in ("13", "12", "11.0", "10.2", "10.1"):
@@ -137,8 +136,7 @@ def _cards(nvml: _nvml.Nvml) -> List[_nvml.Handle]:
 
 
 def _must_ask_driver(nvml: _nvml.Nvml) -> bool:
-    """Whether indices can only be resolved by the driver: the fastest card comes first, and the cards
-    differ."""
+    """Whether indices can only be resolved by the driver: the fastest card comes first, and the cards differ."""
     if os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
         return False
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")

@@ -1,8 +1,7 @@
 """NVML through ctypes, without a package of NVIDIA's or other Python packages.
 
-A missing card never raises: without a driver, `library()` is None, and a query that the driver does not support
-returns None. Handles are NVML's own, found by UUID or PCI address, so they denote the right card for any CUDA
-numbering."""
+A missing card never raises: without a driver, `library()` is None, and a query that the driver does not support returns
+None. Handles are NVML's own, found by UUID or PCI address, so they denote the right card for any CUDA numbering."""
 
 import ctypes
 from typing import List, NamedTuple, Optional, Tuple

@@ -9,8 +9,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Machine(NamedTuple):
-    """Bytes of the machine's RAM; `available` is the memory that programs can get without
-    swapping."""
+    """Bytes of the machine's RAM; `available` is the memory that programs can get without swapping."""
 
     total: int
     available: int

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Events", "PartialCapture"]
 
-# The largest pipe without privileges (fcntl(2)); the default of 64 KiB causes many switches between the two
-# processes.
+# The largest pipe without privileges (fcntl(2)); the default of 64 KiB causes many switches between the two processes.
 _PIPE_BYTES = 1 << 20
 _SET_PIPE_SIZE = 1031
 

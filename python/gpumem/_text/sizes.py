@@ -26,8 +26,7 @@ def parse(text: object) -> int:
 
 
 def parse_of_card(text: object) -> int:
-    """The same for the size of a card or a file, in which `5` does not mean 5 GiB. Raises ValueError with the
-    error."""
+    """The same for the size of a card or a file, in which `5` does not mean 5 GiB. Raises ValueError with the error."""
     size = parse(text)
     if 0 < size < 1 << 20:
         raise ValueError(f"{text!r} is {size} bytes: write a unit, as in {size}GiB" if isinstance(text, int) or

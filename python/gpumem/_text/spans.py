@@ -20,8 +20,7 @@ def to(span: Sequence[int], text: Callable[[int], str] = sizes.text) -> str:
 
 
 def less(change: Span, of: int) -> str:
-    """A change that is not an increase: `370 MiB less (36%)`, or `between 350 and 370 MiB less (34% to
-    36%)`."""
+    """A change that is not an increase: `370 MiB less (36%)`, or `between 350 and 370 MiB less (34% to 36%)`."""
     most, least = -change[0], -change[1]
     shares = to((least, most), lambda size: f"{size / of:.0%}") if of else ""
     if least <= 0:

@@ -2,9 +2,8 @@
 
 This process gets the path of libgpumem_whatif.so, imports PyTorch once and forks for each line of JSON on stdin:
 {"capture", "device", "card", "settings", "assumed", "most_reserved", "save", "doubts"}. It runs on the simulated card
-with that library preloaded first. The library makes PyTorch's own allocator perform the capture's allocations. Lines
-of JSON on stdout are {"progress": 0.4}, and at the end of each request {"figures": …, "outcome": …} or {"error":
-…}."""
+with that library preloaded first. The library makes PyTorch's own allocator perform the capture's allocations. Lines of
+JSON on stdout are {"progress": 0.4}, and at the end of each request {"figures": …, "outcome": …} or {"error": …}."""
 
 from __future__ import annotations
 

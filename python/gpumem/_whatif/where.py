@@ -12,8 +12,7 @@ Line = Tuple[str, int]
 
 
 def line(capture: Path, device: int, event: int) -> Optional[str]:
-    """The line that allocates a tensor's block at an event: its memory grows by the block. None: it is not
-    known."""
+    """The line that allocates a tensor's block at an event: its memory grows by the block. None: it is not known."""
     before = _held(capture, device, event - 1)
     for line, held in _held(capture, device, event).items():
         if held > before[line]:

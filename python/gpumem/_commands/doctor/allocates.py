@@ -1,6 +1,5 @@
-"""A script that runs on the simulated GPU with the library preloaded and makes one
-allocation with the driver, which is recorded. The first argument is the folder of the
-package."""
+"""A script that runs on the simulated GPU with the library preloaded and makes one allocation with the driver, which is
+recorded. The first argument is the folder of the package."""
 
 import sys
 

@@ -58,8 +58,7 @@ def which(name: str, path: str) -> Optional[str]:
 
 
 def is_ours(program: str) -> bool:
-    """Whether a command starts this package's `main`. Installers write a script, or a small program followed by
-    one."""
+    """Whether a command starts this package's `main`. Installers write a script, or a small program followed by one."""
     try:
         with open(program, "rb") as file:
             return b"gpumem.__main__" in file.read(1 << 20)

@@ -1,5 +1,4 @@
-"""Code that writes device memory without the dispatch mode: compiled regions, Triton's kernels, replays of CUDA
-graphs.
+"""Code that writes device memory without the dispatch mode: compiled regions, Triton's kernels, replays of CUDA graphs.
 
 Their arguments become unknown. They are detected where PyTorch and Triton start them."""
 

@@ -1,8 +1,7 @@
 """`ipyexperiments.utils.ipython`: exceptions that hold no memory.
 
-IPython keeps the last exception with its traceback, and so the local variables of all frames: their memory is
-held until the next exception. The frames are cleared here before IPython gets them; `%debug` then shows no
-variables."""
+IPython keeps the last exception with its traceback, and so the local variables of all frames: their memory is held
+until the next exception. The frames are cleared here before IPython gets them; `%debug` then shows no variables."""
 
 import functools
 import os

@@ -1,5 +1,4 @@
-"""`ipyexperiments.utils.pynvml_gate`: pynvml, ready for use. No other module of this package needs
-it."""
+"""`ipyexperiments.utils.pynvml_gate`: pynvml, ready for use. No other module of this package needs it."""
 
 from typing import Any
 

@@ -6,8 +6,7 @@ from typing import Any, Callable, Dict, Optional
 
 __all__ = ["Watcher", "watcher"]
 
-# The function that a watcher calls: the frame's key, its code, and the line that begins; None when the
-# frame is left.
+# The function that a watcher calls: the frame's key, its code, and the line that begins; None when the frame is left.
 Seen = Callable[[int, CodeType, Optional[int]], None]
 
 
