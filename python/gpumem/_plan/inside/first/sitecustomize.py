@@ -3,13 +3,8 @@ hooks the import of PyTorch, removes its folder from `sys.path` and runs the sit
 
 import sys
 
-# The module `typing` is not loaded for it.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
-
-def _arm(folder: str) -> None:
+def _arm(folder):
     """Installs a hook that installs the plan's parts after torch is imported. Loads nothing before that."""
     import os
 
@@ -20,7 +15,7 @@ def _arm(folder: str) -> None:
     class Armed:
         """A finder that finds torch with the other finders, and runs the parts after torch's module body."""
 
-        def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+        def find_spec(self, name, path=None, target=None):
             if name != "torch" or self not in sys.meta_path:
                 return None
             for finder in sys.meta_path:
@@ -34,7 +29,7 @@ def _arm(folder: str) -> None:
             if hasattr(loader, "exec_module"):
                 execute = loader.exec_module
 
-                def exec_module(module: "Any") -> None:
+                def exec_module(module):
                     # The loader is restored before other code can see it.
                     del loader.exec_module
                     execute(module)
@@ -48,18 +43,18 @@ def _arm(folder: str) -> None:
     sys.meta_path.insert(0, Armed())
 
 
-def _install(inside: str, torch: "Any") -> None:
+def _install(inside, torch):
     from importlib import util
 
     name = "_gpumem_plan"
-    spec: "Any" = util.spec_from_file_location(name, inside + "/__init__.py", submodule_search_locations=[inside])
+    spec = util.spec_from_file_location(name, inside + "/__init__.py", submodule_search_locations=[inside])
     package = util.module_from_spec(spec)
     sys.modules[name] = package
     spec.loader.exec_module(package)
     package.install(torch)
 
 
-def _step_aside(folder: str) -> None:
+def _step_aside(folder):
     """Imports the sitecustomize that this one hides. Without one, the import fails as it would have failed."""
     sys.path[:] = [entry for entry in sys.path if entry != folder]
     sys.path_importer_cache.pop(folder, None)
@@ -67,7 +62,7 @@ def _step_aside(folder: str) -> None:
     import sitecustomize  # noqa: F401
 
 
-def _begin() -> None:
+def _begin():
     # The folder as written in PYTHONPATH.
     folder = __file__.rsplit("/", 1)[0]
     _arm(folder)
