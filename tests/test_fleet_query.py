@@ -22,7 +22,8 @@ from fleet_data import MIB, Job, Plant
 sys.path.insert(0, str(harness.ROOT / "python"))
 
 from gpumem._commands.fleet import files, outliers, queries, stores  # noqa: E402
-from gpumem._commands.fleet.engine import Engine, Refused  # noqa: E402
+from gpumem._commands.fleet.engine import Engine  # noqa: E402
+from gpumem._commands.fleet.stores import Refused  # noqa: E402
 
 PYTHON_PATH = {"PYTHONPATH": str(harness.ROOT / "python")}
 # Patterns, quotes and what looks like a partition are parts of a path like any other.

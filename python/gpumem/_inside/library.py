@@ -197,9 +197,6 @@ class Row(NamedTuple):
     frees: int
 
 
-ZEROS = Row(0, 0, 0, 0, 0)
-
-
 def counters(device: int, level: int) -> "tuple[int, int, int, int]":
     """Live and peak bytes, allocations, frees; zeros if nothing is recorded."""
     row = CountersRow()

@@ -14,12 +14,10 @@ import functools
 import os
 import sys
 import warnings
-from typing import Callable, Dict, NamedTuple, Optional, Union
+from typing import Callable, Dict, NamedTuple, Optional
 
 from .._machine import devices, nvml as _nvml
 from . import library, pools, sampler
-
-__all__ = ["DRIVER", "PHYSICAL", "TENSOR", "Figures", "Mark", "card_memory", "current", "exact", "used"]
 
 TENSOR, DRIVER, HOST, PHYSICAL = library.LEVELS
 
@@ -80,50 +78,42 @@ class Mark:
     def __init__(self, device: Optional[int] = None, name: str = "") -> None:
         self.device = current() if device is None else device
         self._name = name
-        self._impl = self._begun()
+        self._begin()
 
-    def _begun(self) -> Union["_Exact", "_Sampled"]:
-        number = library.scope_begin(self._name)
-        return _Exact(number, self.device) if number else _Sampled(self.device)
+    def _begin(self) -> None:
+        self._number = library.scope_begin(self._name)
+        self._sampled = None if self._number else _Sampled(self.device)
 
     @property
     def source(self) -> str:
         """`hooks`, `sampled`, or `none` without a card."""
-        return self._impl.source
+        return self._sampled.source if self._sampled else "hooks"
 
     def read(self, level: int) -> Figures:
         """The figures of a level since the mark; after `end`, those at its call."""
-        return self._impl.read(level)
+        if self._sampled:
+            return self._sampled.read(level)
+        row = library.scope_read(self._number, self.device, level)
+        return Figures(0, 0, 0) if row is None else Figures(row.start, row.live, row.peak)
 
     def reset(self) -> None:
         """Moves the mark to this moment."""
-        if not self._impl.reset():
-            self._impl = self._begun()
+        if self._sampled:
+            self._sampled.reset()
+        elif not library.scope_reset(self._number):
+            self._begin()
 
     def end(self) -> None:
         """Freezes the figures. A second call changes nothing."""
-        self._impl.end()
-
-
-class _Exact:
-    source = "hooks"
-
-    def __init__(self, number: int, device: int) -> None:
-        self._number, self._device = number, device
-
-    def read(self, level: int) -> Figures:
-        row = library.scope_read(self._number, self._device, level)
-        return Figures(0, 0, 0) if row is None else Figures(row.start, row.live, row.peak)
-
-    def reset(self) -> bool:
-        return library.scope_reset(self._number)
-
-    def end(self) -> None:
-        library.scope_end(self._number)
+        if self._sampled:
+            self._sampled.end()
+        else:
+            library.scope_end(self._number)
 
     def __del__(self) -> None:
-        if library is not None:  # None at the end of the interpreter
-            library.scope_forget(self._number)
+        number = getattr(self, "_number", 0)
+        if number and library is not None:  # None at the end of the interpreter
+            library.scope_forget(number)
 
 
 class _Sampled:
@@ -157,11 +147,10 @@ class _Sampled:
         live = self._card.look() if self._card is not None else 0
         return Figures(self._start, live, max(self._start, self._card.peak if self._card is not None else 0))
 
-    def reset(self) -> bool:
+    def reset(self) -> None:
         self._close()
         self._frozen = None
         self._open()
-        return True
 
     def end(self) -> None:
         if self._frozen is None:

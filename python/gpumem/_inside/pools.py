@@ -7,8 +7,6 @@ from typing import Any, List, Optional
 
 from .._machine import driver
 
-__all__ = ["empty_caches", "tensor_bytes", "tensor_peak", "torch_in_use"]
-
 
 def torch_in_use() -> Optional[Any]:
     """PyTorch, if this program has imported it and it has initialised CUDA."""

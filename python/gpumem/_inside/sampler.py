@@ -9,8 +9,6 @@ import threading
 import time
 from typing import Callable, List, Optional
 
-__all__ = ["Gauge"]
-
 _PERIOD_SECONDS = 0.001
 # For the thread's start and end. Closing a gauge takes no lock: garbage collection may close it anywhere, also while
 # the interpreter ends and other threads no longer run.

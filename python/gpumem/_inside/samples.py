@@ -4,7 +4,7 @@ This module never imports PyTorch, initialises CUDA, or resets a counter of PyTo
 
 import sys
 import warnings
-from typing import Any, Dict, Tuple
+from typing import Dict, Tuple
 
 from . import pools
 
@@ -33,31 +33,19 @@ class Sample:
 
     def __init__(self) -> None:
         # By device: live bytes and PyTorch's peak at the start; live bytes and the largest value read until now.
-        self._start: Dict[int, Tuple[int, int]] = {}
-        self._now: Dict[int, Tuple[int, int]] = {}
+        self._start = _counters()
+        self._now = {device: (live, live) for device, (live, _) in self._start.items()}
         self._frozen = False
-        self._seen = self._look(self._begin)
-
-    def _begin(self, device: int, live: int, peak: int) -> None:
-        self._start[device] = (live, peak)
-        self._now[device] = (live, live)
-
-    def _follow(self, device: int, live: int, peak: int) -> None:
-        # A device without figures at the start had 0 bytes then.
-        _, peak_before = self._start.get(device, (0, 0))
-        _, most = self._now.get(device, (0, 0))
-        self._now[device] = (live, max(most, live, peak if peak > peak_before else 0))
-
-    def _look(self, each: Any) -> bool:
-        torch = pools.torch_in_use()
-        for device in range(torch.cuda.device_count() if torch else 0):
-            each(device, pools.tensor_bytes(device), pools.tensor_peak(device))
-        return hasattr(sys.modules.get("torch"), "cuda")
 
     def take(self) -> bool:
         """Reads again. Returns whether PyTorch has counters."""
         if not self._frozen:
-            self._seen = self._look(self._follow)
+            self._seen = hasattr(sys.modules.get("torch"), "cuda")
+            for device, (live, peak) in _counters().items():
+                # A device without figures at the start had 0 bytes then.
+                _, peak_before = self._start.get(device, (0, 0))
+                _, most = self._now.get(device, (0, 0))
+                self._now[device] = (live, max(most, live, peak if peak > peak_before else 0))
         return self._seen
 
     def end(self) -> bool:
@@ -71,3 +59,10 @@ class Sample:
         start, _ = self._start.get(device, (0, 0))
         live, most = self._now.get(device, (0, 0))
         return (start, live, max(most, start), 0, 0)
+
+
+def _counters() -> Dict[int, Tuple[int, int]]:
+    """PyTorch's live bytes and its peak, by device."""
+    torch = pools.torch_in_use()
+    devices = range(torch.cuda.device_count() if torch else 0)
+    return {device: (pools.tensor_bytes(device), pools.tensor_peak(device)) for device in devices}

@@ -12,9 +12,6 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from . import driver, nvml as _nvml
 
-__all__ = ["Device", "chosen", "current", "find", "nvml_index", "visible"]
-
-
 _Instances = Dict[Optional[str], List[_nvml.Handle]]
 # The UUID and the handle of a card.
 _Named = Tuple[Optional[str], Optional[_nvml.Handle]]

@@ -7,9 +7,6 @@ import ctypes
 import os
 from typing import Any, Dict, Optional, Tuple
 
-__all__ = ["Allocation", "CudaError", "attribute", "call", "count", "current_device", "free_and_total", "initialise",
-           "is_installed", "must", "name", "pci", "ready", "retain_context", "total_memory", "uuid", "version"]
-
 _OUT_OF_MEMORY = 2
 _NOT_FOUND = 500
 

@@ -6,8 +6,6 @@ None. Handles are NVML's own, found by UUID or PCI address, so they denote the r
 import ctypes
 from typing import List, NamedTuple, Optional, Tuple
 
-__all__ = ["Memory", "Nvml", "Process", "library"]
-
 Handle = ctypes.c_void_p
 
 _INSUFFICIENT_SIZE = 7

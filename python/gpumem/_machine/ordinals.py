@@ -5,8 +5,6 @@ from typing import Any, Optional, Union
 
 from . import devices
 
-__all__ = ["DeviceLike", "ordinal", "ordinal_or_none"]
-
 # The number of valid ordinals.
 _DEVICES = 255
 

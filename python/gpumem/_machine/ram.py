@@ -3,8 +3,6 @@
 import os
 from typing import NamedTuple
 
-__all__ = ["Machine", "machine", "peak", "used"]
-
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 

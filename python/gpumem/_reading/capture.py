@@ -15,8 +15,6 @@ from . import analysis
 from .events import Child, Events, PartialCapture
 from .results import CategoryRow, LineRow, ModuleRow, Rows, Summary, categories_of, lines_of, modules_of, summary_of
 
-__all__ = ["Capture", "open"]
-
 # A point in time: "peak", "end", "oom", "1.5s", "step=3", or the number of an event.
 Moment = Union[str, int]
 Level = Literal["tensor", "driver", "host"]

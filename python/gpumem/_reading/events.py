@@ -14,8 +14,6 @@ from .results import needed
 if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
 
-__all__ = ["Events", "PartialCapture"]
-
 # The largest pipe without privileges (fcntl(2)); the default of 64 KiB causes many switches between the two processes.
 _PIPE_BYTES = 1 << 20
 _SET_PIPE_SIZE = 1031

@@ -6,8 +6,6 @@ from typing import Any, Dict, Generic, Iterable, List, NamedTuple, Optional, Pro
 
 from .._machine.ordinals import DeviceLike, ordinal
 
-__all__ = ["CategoryRow", "DeviceSummary", "LevelFigures", "LineRow", "ModuleRow", "Rows", "Summary"]
-
 
 class LineRow(NamedTuple):
     """The memory that a line of code owns. `file`, `line` and `function` are None if no line is known: `library` or `node`

@@ -17,8 +17,6 @@ from ..._text.messages import say
 from . import text
 from .measuring import others, parent, result
 
-__all__ = ["NO_RESULT", "main"]
-
 NO_RESULT = 1
 
 _STEPS = {

@@ -9,8 +9,6 @@ from ..._machine.cards.card import Card, Figure, source_of
 from ..._text import sizes
 from ..._text.tables import aligned
 
-__all__ = ["figure", "page", "row", "table"]
-
 HEADS = ("name", "CUDA gives", "known", "NVML says", "cc", "SMs", "context", "known")
 _WIDTH = 118
 

@@ -15,9 +15,10 @@ from ..._launch import launcher
 from ..._machine import installed
 from ..._text.messages import say, show
 from . import files, outliers, queries
-from .engine import Answer, Engine, Refused
+from .engine import Answer, Engine
 from .form import QUERY, SQL
 from .headlines import shown
+from .stores import Refused
 from .text import table
 
 WRONG, NO_RESULT = 2, 1

@@ -10,8 +10,6 @@ from . import stores
 from .queries import CAPTURES, COUNTED, OF_PATH, PART, TABLES, view
 from .stores import Refused
 
-__all__ = ["Answer", "Engine", "Refused"]
-
 _INSTALL = "needs DuckDB: pip install 'libgpumem[fleet]'"
 
 

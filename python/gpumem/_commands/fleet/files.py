@@ -8,8 +8,6 @@ from typing import Dict, List, Optional, Sequence, Union
 
 from .engine import Engine
 
-__all__ = ["NoDataset", "of_tables"]
-
 # Names that begin with `_` or `.` are not data.
 _FILE = re.compile(r".*/run=([^/]*)/table=([^/]*)/node=[^/]*/[^/_.][^/]*\.parquet", re.DOTALL)
 

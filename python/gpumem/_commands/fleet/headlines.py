@@ -8,8 +8,6 @@ from ..._text import sizes
 from .engine import Answer
 from .text import headed, table
 
-__all__ = ["shown"]
-
 Row = Dict[str, Any]
 
 

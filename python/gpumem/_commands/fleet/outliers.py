@@ -10,10 +10,9 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from ..._machine import installed
 from . import files, queries
-from .engine import Answer, Engine, Refused
+from .engine import Answer, Engine
 from .form import OutliersRow
-
-__all__ = ["ABOUT", "ALL", "answer", "select"]
+from .stores import Refused
 
 ABOUT = "Ranks that differ from their peers: by how much, since which step, and on which lines."
 # The names of all selections.

@@ -9,8 +9,6 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List
 
-__all__ = ["CAPTURES", "COUNTED", "OF_PATH", "OUTLIERS", "PART", "Query", "SCHEMA", "TABLES", "defaults", "find", "known", "tables_in", "view"]
-
 _HERE = Path(__file__).resolve().parent
 _KNOWN = json.loads((_HERE / "tables.json").read_text(encoding="utf-8"))
 

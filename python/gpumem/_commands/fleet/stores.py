@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Dict
 
-__all__ = ["Refused", "reach"]
-
 _EXTENSIONS = {"s3": ("httpfs", "aws"), "gs": ("httpfs", "aws"), "az": ("azure",)}
 _KINDS = {"s3": "s3", "gs": "gcs", "az": "azure"}
 

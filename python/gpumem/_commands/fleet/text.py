@@ -11,8 +11,6 @@ from typing import Any, Dict, List, Optional, Sequence
 from ..._text import sizes
 from .engine import Answer
 
-__all__ = ["headed", "table"]
-
 _WIDTH = 80
 # The minimum width of a text column.
 _LEAST = 12

@@ -8,9 +8,6 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
 
 from . import check
 
-__all__ = ["Card", "Figure", "NotACard", "Slice", "Source", "load"]
-
-
 # The most characters of an error about a file.
 _LONGEST = 300
 
@@ -38,14 +35,6 @@ class Figure(NamedTuple):
 
 # Measured on an H100 with driver 580: at most 70 MiB for 128 streams.
 _STREAM = Figure(0, 512 << 10, 552 << 10, Source("assumed", "as on an H100"))
-
-
-class Slice(NamedTuple):
-    """A MIG instance."""
-
-    profile: str
-    sms: Optional[int]
-    bytes: Figure
 
 
 class Card:
@@ -78,11 +67,6 @@ class Card:
         return total
 
     @property
-    def reserve(self) -> Optional[Figure]:
-        """The part that the driver reserves: NVML's total minus CUDA's."""
-        return _figure(self.data["reserve"])
-
-    @property
     def context(self) -> Figure:
         """The cost of a process with a context."""
         context = _figure(self.data["context"])
@@ -98,25 +82,6 @@ class Card:
     def modules(self) -> Dict[str, Figure]:
         """Memory of programs in addition to the context and outside of allocators, by library: mostly code."""
         return _figures(self.data.get("modules"))
-
-    @property
-    def workspaces(self) -> Dict[str, Figure]:
-        """Memory that libraries request from PyTorch's allocator."""
-        return _figures(self.data.get("workspaces"))
-
-    @property
-    def slices(self) -> List[Slice]:
-        """MIG instances whose sizes are known."""
-        slices = []
-        for data in self.data.get("mig", ()):
-            figure = _figure(data)
-            assert figure is not None, "the check of the file holds this"
-            slices.append(Slice(data["profile"], data.get("sms"), figure))
-        return slices
-
-    def source(self, key: str) -> Source:
-        """The source of the figure with this name in the file."""
-        return source_of(self.data[key]["source"])
 
     def __repr__(self) -> str:
         return f"<Card {self.name}>"

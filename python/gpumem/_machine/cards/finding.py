@@ -10,8 +10,6 @@ from typing import Dict, List, Optional
 
 from .card import Card, load
 
-__all__ = ["Unknown", "by_device_name", "find", "known", "normal"]
-
 _FOLDER = Path(__file__).resolve().parent / "known"
 _NEAREST = 4
 

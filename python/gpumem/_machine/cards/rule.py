@@ -3,8 +3,6 @@
 The driver backs the local memory of every thread that can be resident. Least squares over five cards with a published
 context (RTX 4060 Ti, 3090, 6000 Ada, PRO 6000, B200; drivers of 2025 and 2026) fit within 2.7 %."""
 
-__all__ = ["context_bytes"]
-
 _MIB = 1 << 20
 _BASE = 6 * _MIB
 _PER_1024_THREADS = 2 * _MIB

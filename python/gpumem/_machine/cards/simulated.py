@@ -7,8 +7,6 @@ from typing import Dict, Mapping, Optional
 from .card import Card, Figure
 from .finding import find
 
-__all__ = ["environment", "environment_of", "parse"]
-
 # The end of each range to take: total, context and stream. `low` is the least room for a program.
 _ENDS = {"low": ("low", "high"), "likely": ("likely", "likely"), "high": ("high", "low")}
 

@@ -6,8 +6,6 @@ import ctypes
 
 from ...._machine import driver
 
-__all__ = ["EmptyKernel", "raise_stack_limit", "set_current"]
-
 # The oldest supported cards have compute capability 6.0; the driver translates the code for its card.
 _PTX = b""".version 6.0
 .target sm_60

@@ -11,8 +11,6 @@ from typing import Callable, Dict
 from ...._machine import driver
 from .readings import Readings
 
-__all__ = ["LIBRARIES", "NotHere"]
-
 # Versions in use, the newest first.
 _VERSIONS = {"cublas": ("13", "12", "11"), "cublasLt": ("13", "12", "11"), "cudnn": ("9", "8")}
 _SIDE = 256

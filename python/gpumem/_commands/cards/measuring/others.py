@@ -7,8 +7,6 @@ from typing import Any, List, NamedTuple, Optional
 from ...._machine import nvml as _nvml
 from ...._text import sizes
 
-__all__ = ["User", "named", "unlisted", "users"]
-
 # An idle card has less than this in use, by the driver itself.
 _IDLE = 64 << 20
 

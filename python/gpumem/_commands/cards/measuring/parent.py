@@ -12,8 +12,6 @@ from typing import Any, Callable, Dict, List, Optional
 from ...._launch import launcher
 from ...._machine import installed
 
-__all__ = ["Run", "STEPS"]
-
 # The most important first, in case time runs out. The first two are the same, to check that they agree.
 STEPS = (
     "context", "context-again", "torch", "torch-tensor", "torch-matmul", "torch-linear", "cublas", "cublaslt", "cudnn",

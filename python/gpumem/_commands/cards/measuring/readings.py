@@ -7,8 +7,6 @@ from typing import Dict, List, Optional
 
 from ...._machine import devices, driver, nvml as _nvml
 
-__all__ = ["Readings"]
-
 
 class Readings:
     """Readings of device 0 in order, each with a name. `card` is NVML's figure for all processes, `process`

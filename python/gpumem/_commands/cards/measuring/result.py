@@ -10,8 +10,6 @@ from ...._machine.cards import check, finding, rule
 from ...._machine.nvml import Memory
 from .others import User
 
-__all__ = ["card_data"]
-
 _ECC = {0: "off", 1: "on"}
 # Names in the file for the figures of each step in addition to the context.
 _MODULES = (

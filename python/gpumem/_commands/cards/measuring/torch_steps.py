@@ -8,8 +8,6 @@ from typing import Any, Callable, Dict, List, Optional
 from .libraries import NotHere
 from .readings import Readings
 
-__all__ = ["STEPS", "everything", "first_tensor", "one"]
-
 _SIDE = 512
 
 
