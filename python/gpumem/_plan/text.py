@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .._text import sizes
-from .._text.messages import wrapped
-from .._text.spans import to
-from .._text.tables import aligned
+from .._text.messages import aligned, wrapped
+from .._text.sizes import to
 from . import verdict as judge
 from .form import Against, CaseRow, Peak, Plan, Read, Weights
 from .replayed import LESS

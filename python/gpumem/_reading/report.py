@@ -9,8 +9,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from .._machine import driver
 from .._text import sizes
-from .._text.messages import say, short
-from .._text.tables import aligned
+from .._text.messages import aligned, say, short
 from . import analysis
 
 

@@ -1,11 +1,11 @@
-"""Messages and progress on stderr, results on stdout, and text for 80 columns."""
+"""Messages and progress on stderr, results on stdout, text for 80 columns, and tables."""
 
 import os
 import sys
 import textwrap
 import time
 from pathlib import Path
-from typing import Callable, List, Sequence
+from typing import Callable, Collection, List, Sequence
 
 
 def say(text: str) -> None:
@@ -32,6 +32,16 @@ def short(path: Path) -> str:
     """The path relative to the current folder if it is below it, else the whole path."""
     whole, here = os.path.realpath(path), os.path.realpath(os.curdir)
     return os.path.relpath(whole, here) if whole.startswith(here + os.sep) else str(path)
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = ()) -> List[str]:
+    """A line for each row. Cells are at the right of their column, in the columns `left` at its left."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join(_cell(cell, width, place in left) for place, (cell, width) in enumerate(zip(row, widths))).rstrip() for row in rows]
+
+
+def _cell(text: str, width: int, is_left: bool) -> str:
+    return text.ljust(width) if is_left else text.rjust(width)
 
 
 class Progress:

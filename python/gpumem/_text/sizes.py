@@ -1,6 +1,7 @@
 """Sizes for people: KiB, MiB and GiB are powers of 1024, KB, MB and GB of 1000."""
 
 import re
+from typing import Callable, Sequence, Tuple
 
 _UNITS = {
     "": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
@@ -51,3 +52,36 @@ def text(size: int) -> str:
             if round(value, digits) < limit:
                 return f"{sign}{value:.{digits}f} {unit}"
     return f"{sign}{value:.0f} TiB"
+
+
+# The lowest and the highest value of a figure.
+Span = Tuple[int, int]
+
+
+def between(span: Span) -> str:
+    """`1.01 GiB`, or `between 1.01 and 1.05 GiB`."""
+    return _joined(span, text, "between ", " and ")
+
+
+def to(span: Sequence[int], form: Callable[[int], str] = text) -> str:
+    """`1.01 GiB`, or `1.01 to 1.05 GiB`; `form` formats other figures."""
+    return _joined(span, form, "", " to ")
+
+
+def less(change: Span, of: int) -> str:
+    """A change that is not an increase: `370 MiB less (36%)`, or `between 350 and 370 MiB less (34% to 36%)`."""
+    most, least = -change[0], -change[1]
+    shares = to((least, most), lambda size: f"{size / of:.0%}") if of else ""
+    if least <= 0:
+        return f"up to {text(most)} less"
+    return between((least, most)) + " less" + (f" ({shares})" if shares else "")
+
+
+def _joined(span: Sequence[int], form: Callable[[int], str], before: str, middle: str) -> str:
+    least, greatest = (form(figure) for figure in span)
+    if least == greatest:
+        return least
+    number, _, unit = least.partition(" ")
+    # Zero fits any unit.
+    same = unit and (greatest.endswith(f" {unit}") or span[0] == 0)
+    return f"{before}{number if same else least}{middle}{greatest}"

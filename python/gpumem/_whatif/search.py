@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, cast
 
-from .._text.spans import Span
+from .._text.sizes import Span
 from .form import Calls, Figures, FirstFailure, ReplayRow
 from .prices import Price, Prices
 from .servers import Replay, Request, Servers

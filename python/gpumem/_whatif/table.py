@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Dict, List, Optional
 
 from .._text import sizes
-from .._text.spans import Span, to
+from .._text.sizes import Span, to
 from .prices import duration
 from .search import Result, calls, reserved, retries
 from .settings import name

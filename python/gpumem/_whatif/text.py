@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from .._reading.analysis import Unreadable, analyzed
 from .._text import sizes
 from .._text.messages import wrapped
-from .._text.spans import between, less, to
+from .._text.sizes import between, less, to
 from .form import ReplayRow, Whatif
 from .saving import Saving
 from .search import ALLOCATED, UNKNOWN_CARD, Recorded, Result, reserved, worst
 from .settings import risks
 from .table import Cards, enough, table, without_time
-from .where import line
 
 # What a capture must have recorded for an exact replay.
 _NEEDED = {
@@ -201,7 +202,7 @@ def _failure(result: Result) -> str:
     if outcome["failed_foreign"]:
         where = " of another library or a context"
     else:
-        found = line(recorded.capture, recorded.device, event)
+        found = _line_at(recorded.capture, recorded.device, event)
         where = f" at {found}" if found else ""
     seconds = outcome["failed_time"] / 1e9
     step = f" in step {outcome['failed_step'] + 1}" if outcome["failed_step"] else ""
@@ -214,3 +215,33 @@ def _failure(result: Result) -> str:
 def _after_the_failure(result: Result) -> str:
     recorded, event = result.recorded, result.replay.outcome["failed_seq"] - 1
     return f"Lines that held memory then: gpumem-analyze lines --at {event} --device {recorded.device} {recorded.capture}"
+
+
+def _line_at(capture: Path, device: int, event: int) -> Optional[str]:
+    """The line that allocates a tensor's block at an event: its memory grows by the block. None: it is not known."""
+    before = _held(capture, device, event - 1)
+    for place, held in _held(capture, device, event).items():
+        if held > before[place]:
+            path, number = place
+            return f"{_short(path)}:{number}"
+    return None
+
+
+def _held(capture: Path, device: int, event: int) -> Counter[Tuple[str, int]]:
+    try:
+        rows = analyzed(capture, "lines", "--level", "tensor", "--at", str(event), "--device", str(device))
+    except Unreadable:
+        rows = []
+    held: Counter[Tuple[str, int]] = Counter()
+    for row in rows:
+        if row.get("file") and row.get("line"):
+            held[row["file"], row["line"]] += row["blocks"]
+    return held
+
+
+def _short(path: str) -> str:
+    """The path for a table: relative to the current folder, else its last three parts."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return "/".join(path.split("/")[-3:])

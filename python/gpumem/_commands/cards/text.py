@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from ..._machine.cards.card import Card, Figure, source_of
 from ..._text import sizes
-from ..._text.tables import aligned
+from ..._text.messages import aligned
 
 HEADS = ("name", "CUDA gives", "known", "NVML says", "cc", "SMs", "context", "known")
 _WIDTH = 118
