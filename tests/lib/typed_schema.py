@@ -123,6 +123,8 @@ def references(schema):
 
 def descriptions(kind):
     """The texts beside the keys of a class; nothing where its keys are no names."""
+    if hasattr(kind, "texts"):
+        return kind.texts
     if not all(name.isidentifier() for name in kind.__annotations__):
         return {}
     text = textwrap.dedent(inspect.getsource(kind))

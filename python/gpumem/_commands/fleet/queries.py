@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional, Tuple
 
 _HERE = Path(__file__).resolve().parent
 _KNOWN = json.loads((_HERE / "tables.json").read_text(encoding="utf-8"))
@@ -52,6 +52,12 @@ class Query:
         return " ".join(lines[: lines.index("") if "" in lines else None]).partition(". ")[0].rstrip(".") + "."
 
     @property
+    def columns(self) -> List[Tuple[str, Any, str]]:
+        """Name, type and text of each column, from its comment: `-- bytes: int? …`."""
+        found = (_COLUMN.match(line) for line in self._comment())
+        return [(of[1], Optional[_TYPES[of[2]]] if of[3] else _TYPES[of[2]], of[4]) for of in found if of]
+
+    @property
     def parameters(self) -> List[str]:
         """Names of its parameters, such as `:top`."""
         return sorted(set(_PARAMETER.findall(self._code())))
@@ -69,6 +75,8 @@ class Query:
 
 
 _PARAMETER = re.compile(r":([a-z]+)")
+_COLUMN = re.compile(r"-- (\w+): (text|int|float)(\??) +(.*)")
+_TYPES: Dict[str, Any] = {"text": str, "int": int, "float": float}
 
 
 # The selections of rows of the question `outliers`.

@@ -1,11 +1,15 @@
 -- Allocations that failed, by cause.
 --
--- cause                  the cause, by its name in `gpumem-analyze oom`
--- raised, retried        failures that the program was told of, and those after which PyTorch's allocator tried again
--- runs, captures         in how many runs and captures
--- last_time, last_run, last_rank   the last one
--- line                   the line that asked most often
--- most_wanted_bytes      the largest request
+-- cause: text                The cause, as in `gpumem-analyze oom`.
+-- raised: int                Failures that the program got.
+-- retried: int               Failures after which PyTorch's allocator tried again.
+-- runs: int                  Runs with such failures.
+-- captures: int              Captures with such failures.
+-- last_time: text            The time of the last one, ISO 8601 in UTC.
+-- last_run: text             Its run.
+-- last_rank: int?            Its rank.
+-- line: text?                The line that requested most often.
+-- most_wanted_bytes: int?    The largest request.
 with
 failed as (
   select r.run, r.rank, r.capture, f.time, coalesce(f.cause, 'unknown') as cause, f.raised, f.wanted_bytes, f.line_key

@@ -1,11 +1,13 @@
 -- What a line holds by version of the code: versions in the order in which they first ran, and by how much each has more than the
 -- one before it. A version in which a line holds nothing has a row with 0 bytes.
 --
--- line                   the line
--- version, first_started the version, and when it first ran
--- runs                   how many runs it had
--- bytes                  what the line holds in its tensors at the peak: the median of the version's captures, 0 of those without it
--- previous_version, grown_bytes  the version before, and how much more this one has
+-- line: text?                The line.
+-- version: text?             The version.
+-- first_started: text        When the version first ran, ISO 8601 in UTC.
+-- runs: int                  Its runs.
+-- bytes: int                 Bytes of the line's tensors at the peak: the median of the version's captures, with 0 for those without it.
+-- previous_version: text?    The version before.
+-- grown_bytes: int           The difference from the version before.
 with
 versions as (
   select version, min(started) as first_started, count(distinct run) as runs, count(*) as captures

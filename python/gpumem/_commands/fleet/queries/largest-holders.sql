@@ -1,10 +1,13 @@
 -- Who holds most: the largest holders of GPU memory by a label, as the team that `--label team=NAME` gave at ingest.
 --
--- owner                  the label's value; null: captures without it
--- runs, captures         how many they have
--- most_bytes             the greatest memory of one process
--- reserved_bytes, tensor_bytes  the sum of their peaks: of PyTorch's allocator, and of tensors
--- line, line_bytes       the line that holds most over all of them, and the sum of what it holds at the captures' peaks
+-- owner: text?               The label's value; `null`: captures without the label.
+-- runs: int                  Their runs.
+-- captures: int              Their number.
+-- most_bytes: int?           The greatest memory of one process.
+-- reserved_bytes: int?       The sum of the peaks of reserved memory.
+-- tensor_bytes: int?         The sum of the peaks of tensors.
+-- line: text?                The line that holds most.
+-- line_bytes: int?           The sum of what the line holds at the peaks.
 with
 owned as (
   select r.run, r.capture, l.value as owner, r.process_peak_bytes, r.reserved_peak_bytes, r.tensor_peak_bytes

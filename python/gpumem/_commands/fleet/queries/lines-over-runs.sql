@@ -1,10 +1,14 @@
 -- The lines that hold most memory of tensors at the peak of a rank, over all runs.
 --
--- line, file, text       the line
--- runs, captures         in how many runs and captures it holds memory at the peak
--- most_bytes             the most that it holds in a capture
--- run, rank              that capture's run and rank
--- median_bytes           the median of the captures that have it; the lower of the two middle ones
+-- line: text?                The line.
+-- file: text?                Its file.
+-- text: text?                Its source code.
+-- runs: int                  Runs in which it holds memory.
+-- captures: int              Captures in which it holds memory.
+-- most_bytes: int            The most that it holds in a capture.
+-- run: text                  The run of that capture.
+-- rank: int?                 The rank of that capture.
+-- median_bytes: int          The median of the captures in which it holds memory; the lower of the two middle ones.
 with
 held_lines as (
   select r.run, r.rank, r.capture, h.line_key, cast(sum(h.bytes) as bigint) as bytes

@@ -1,11 +1,13 @@
 -- Memory that PyTorch's allocator had and no tensor used: reserved - allocated, by job and hour.
 --
--- run, job, day, hour    the job, and the hour of the day, 0 to 23 (UTC)
--- ranks                  how many captures have figures in that hour
--- most_bytes             the most that one of them wasted in a stretch of that hour
--- mean_bytes             what they wasted on average, over captures and stretches
--- wasted_gib_hours       the sum over captures: bytes x time, in GiB x hours. Both figures are the greatest of a stretch, so it is a
---                        measure to compare jobs by and no exact sum
+-- run: text                  The run.
+-- job: text?                 The job.
+-- day: text                  The day in UTC, ISO 8601.
+-- hour: int                  The hour, 0 to 23.
+-- ranks: int                 Captures with figures in that hour.
+-- most_bytes: int            The most of one capture, in a stretch of that hour.
+-- mean_bytes: int            The mean over captures and stretches.
+-- wasted_gib_hours: float    Bytes × time over all captures, in GiB × hours. Bytes are the greatest of each stretch, so it is a measure to compare jobs by.
 with
 pairs as (
   select r.run, r.job, r.capture, s.device, s.time, s.width_us,
