@@ -198,7 +198,7 @@ def python_imports(package):
 
 
 def out_of_rooms(graph):
-    """Uses of a later room, of a public module, or of another command."""
+    """Uses of a later room, of a public module, of another command, and of the package by what a plan loads without it."""
     for module, used in graph.items():
         room = module.split(".")[0]
         if room not in ROOMS:
@@ -206,7 +206,8 @@ def out_of_rooms(graph):
         for of in used:
             other = of.split(".")[0]
             command = "_commands" == room == other and module.split(".")[1:2] != of.split(".")[1:2]
-            if other not in ROOMS[: ROOMS.index(room) + 1] or command:
+            without = module.startswith("_plan.inside.") and not of.startswith("_plan.inside")
+            if other not in ROOMS[: ROOMS.index(room) + 1] or command or without:
                 yield module, of
 
 
@@ -220,11 +221,11 @@ def test_the_rooms_of_the_python_package(tmp_path):
     assert circles == [], circles
     planted = tmp_path / "gpumem"
     shutil.copytree(package, planted)
-    for file, line in (("_text/sizes.py", "from .._machine import driver"), ("_machine/ram.py", "    import gpumem.run"), ("_commands/kernel.py", "from .doctor.check import OK")):
+    for file, line in (("_text/sizes.py", "from .._machine import driver"), ("_machine/ram.py", "    import gpumem.run"), ("_commands/kernel.py", "from .doctor.check import OK"), ("_plan/inside/reads.py", "from ..._text import sizes")):
         with open(planted / file, "a") as opened:
             opened.write(f"\n\ndef _late():\n    {line.strip()}\n")
     found = set(out_of_rooms(python_imports(planted))) - OUT_OF_ROOMS
-    assert found == {("_text.sizes", "_machine.driver"), ("_machine.ram", "run"), ("_commands.kernel", "_commands.doctor.check")}
+    assert found == {("_text.sizes", "_machine.driver"), ("_machine.ram", "run"), ("_commands.kernel", "_commands.doctor.check"), ("_plan.inside.reads", "_text.sizes")}
 
 
 def test_what_a_use_names():
