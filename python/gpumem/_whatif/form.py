@@ -77,7 +77,7 @@ class ReplayRow(TypedDict):
     smallest_card_bytes: Optional[int]  #: The smallest card on which nothing fails; `null`: not requested, or it does not fit the card.
     smallest_card_least_bytes: Optional[int]  #: The lower end of that figure, if several replays were needed.
     replays: int  #: The number of replays: more than 1 if the capture leaves something open.
-    stopped_at_event: Optional[int]  #: The event at which a replay was stopped, because it reserved more than the recorded settings do; `null`: complete.
+    stopped_at_event: Optional[int]  #: Where a replay was stopped, because it reserved more than the recorded settings do; `null`: complete.
     saved: Optional[str]  #: The capture of the replay (`--save`).
 
 

@@ -47,7 +47,8 @@ def _reference(learn: Optional[Any]) -> Callable[[], Any]:
 
 
 class PythonMemory:
-    """Memory of Python's allocator since a mark, as `tracemalloc` counts it. Counts from `start` to `stop`. If the program already traces, its tracing does not change."""
+    """Memory of Python's allocator since a mark, as `tracemalloc` counts it, from `start` to `stop`. If the program already traces, its
+    tracing does not change."""
 
     def __init__(self) -> None:
         self._ours = False
