@@ -9,8 +9,8 @@ import pytest
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
-from gpumem import _cards  # noqa: E402
-from gpumem._cards import check  # noqa: E402
+from gpumem._machine import cards  # noqa: E402
+from gpumem._machine.cards import check  # noqa: E402
 
 SCHEMA = json.loads((harness.ROOT / "docs" / "schema" / "card.json").read_text())
 MIB = 1 << 20
@@ -62,7 +62,7 @@ def test_the_card_and_its_context():
 
 
 def test_a_card_of_the_list_keeps_what_was_not_measured():
-    shipped = _cards.find("a100-40")
+    shipped = cards.find("a100-40")
     data = measured(simulator=("--card", "a100-40"))
     assert data["name"] == "a100-40"
     assert data["cuda_total"]["bytes"] == exactly(shipped.cuda_total.likely)
@@ -125,7 +125,7 @@ def test_it_leaves_nothing_behind(tmp_path):
     assert not list(home.iterdir())
     assert "the card's use is the same as before" in done.stderr
     assert "written: a-card-9000.json" in done.stdout and "To share it" in done.stdout
-    assert _cards.load(place / "a-card-9000.json").context.likely == 94 * MIB
+    assert cards.load(place / "a-card-9000.json").context.likely == 94 * MIB
     # Every process that started CUDA has books: none of them is the command's own.
     ended = [json.loads(path.read_text())["devices"][0] for path in books.iterdir()]
     contexts = [device["context"]["peak"] for device in ended]

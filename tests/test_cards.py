@@ -12,10 +12,10 @@ import pytest
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
-from gpumem import _cards  # noqa: E402
-from gpumem._cards import check, finding, rule, simulated  # noqa: E402
+from gpumem._machine import cards as _cards  # noqa: E402
+from gpumem._machine.cards import check, finding, rule, simulated  # noqa: E402
 
-FOLDER = harness.ROOT / "python" / "gpumem" / "_cards" / "known"
+FOLDER = harness.ROOT / "python" / "gpumem" / "_machine" / "cards" / "known"
 FILES = sorted(FOLDER.glob("*.json"))
 SCHEMA = json.loads((harness.ROOT / "docs" / "schema" / "card.json").read_text())
 MIB = 1 << 20

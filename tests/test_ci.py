@@ -294,11 +294,11 @@ def contrast(one, other):
 def test_sizes_are_read_as_the_pytest_plugin_reads_them(change, text):
     """Both have the same file."""
     sys.path.insert(0, str(harness.ROOT / "python"))
-    from gpumem import _sizes
+    from gpumem._text import sizes
 
     done = ci(change, *BOTH, "--fail-over", text, "--format", "json")
     try:
-        size = _sizes.parse(text)
+        size = sizes.parse(text)
     except ValueError:
         assert done.returncode == 2, harness.described(done)
     else:

@@ -1,5 +1,6 @@
 """Pages that repeat what the code defines must agree with it. GPUMEM_BLESS=1 rewrites them."""
 
+import ast
 import ctypes
 import os
 import re
@@ -8,9 +9,11 @@ import sys
 import harness
 
 sys.path.insert(0, str(harness.ROOT / "python"))
+sys.path.insert(0, str(harness.ROOT / "scripts" / "lib"))
 
-from gpumem import _cards  # noqa: E402
-from gpumem._cards import text as of_cards  # noqa: E402
+import python_reference  # noqa: E402
+from gpumem._commands.cards import text as of_cards  # noqa: E402
+from gpumem._machine import cards  # noqa: E402
 
 CARDS = harness.ROOT / "docs" / "cards.md"
 ENVIRONMENT = harness.ROOT / "docs" / "environment.md"
@@ -38,7 +41,7 @@ def test_environment_options():
 
 def test_table_of_cards():
     """The table of docs/cards.md is made from the cards' files."""
-    rows = [list(of_cards.HEADS), ["---"] * len(of_cards.HEADS), *map(of_cards.row, _cards.known())]
+    rows = [list(of_cards.HEADS), ["---"] * len(of_cards.HEADS), *map(of_cards.row, cards.known())]
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     page = CARDS.read_text()
     wanted, places = re.subn(r"(?<=-->\n)(\|.*\n)*\|.*", lambda _: table, page)
@@ -46,6 +49,22 @@ def test_table_of_cards():
         CARDS.write_text(wanted)
     assert places == 1
     assert page == wanted, "docs/cards.md differs from the cards' files: run with GPUMEM_BLESS=1"
+
+
+def test_reference_of_the_python_package():
+    """Each public name has a text, each number of bytes its unit, and each error that its code raises is named."""
+    page = harness.ROOT / "docs" / "python-api.md"
+    wanted = python_reference.page()
+    if os.environ.get("GPUMEM_BLESS") == "1":
+        page.write_text(wanted)
+    assert page.read_text() == wanted, "docs/python-api.md differs from the docstrings: run with GPUMEM_BLESS=1"
+    assert not re.findall(r"\|  \||```\n\n\n", wanted), "a name without a text"
+    for name, (node, text) in python_reference.public(harness.ROOT / "python" / "gpumem" / "__init__.py"):
+        for of in ast.walk(node):
+            if isinstance(of, ast.FunctionDef) and not of.name.startswith("_"):
+                raised = {each.exc.func.id for each in ast.walk(of) if isinstance(each, ast.Raise) and isinstance(each.exc, ast.Call)}
+                said = f"{ast.get_docstring(node)} {ast.get_docstring(of)}"
+                assert all(error in said for error in raised), (name, of.name, raised)
 
 
 def test_links_lead_somewhere():

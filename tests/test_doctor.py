@@ -16,7 +16,7 @@ import schemas
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
-from gpumem._doctor import check, commands, preload, text, versions  # noqa: E402
+from gpumem._commands.doctor import check, commands, preload, text, versions  # noqa: E402
 
 CHECKOUT = {"PYTHONPATH": str(harness.ROOT / "python")}
 # Other settings of the machine that runs the tests do not count.

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
-from gpumem._doctor import check, driver, places, surroundings  # noqa: E402
+from gpumem._commands.doctor import check, driver, places, surroundings  # noqa: E402
 
 
 def machine(tmp_path, files, **env):

@@ -93,9 +93,9 @@ print(GPUtil.__name__, GPUtil.GPUtil.__name__, pytorch_memlab.line_profiler.prof
 
 GAUGES = """
 import gc, threading
-from gpumem import _sampler
+from gpumem._inside import sampler
 class Holder:
-    def __init__(self): self.gauge, self.cycle = _sampler.Gauge(lambda: 0), self
+    def __init__(self): self.gauge, self.cycle = sampler.Gauge(lambda: 0), self
     def __del__(self): self.gauge.close()
 class Thread(threading.Thread):
     def __init__(self, *args, **kwargs):
@@ -103,9 +103,9 @@ class Thread(threading.Thread):
         super().__init__(*args, **kwargs)
 gc.disable()
 Holder()
-_sampler._thread, _sampler.threading.Thread = None, Thread
-gauge = _sampler.Gauge(lambda: 5)
-print(gauge.look(), _sampler._open == [gauge])
+sampler._thread, sampler.threading.Thread = None, Thread
+gauge = sampler.Gauge(lambda: 5)
+print(gauge.look(), sampler._open == [gauge])
 """
 
 

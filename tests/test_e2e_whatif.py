@@ -15,7 +15,7 @@ import schemas
 import spec_reader
 import whatif
 import whatif_intervals as intervals
-from gpumem._sizes import text as size_text
+from gpumem._text.sizes import text as size_text
 from gpumem._whatif.prices import Price, Prices, duration
 from lanes import slow
 

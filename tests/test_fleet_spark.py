@@ -16,8 +16,8 @@ from fleet_data import MIB, Job, Plant
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
-from gpumem._fleet import files, outliers, queries  # noqa: E402
-from gpumem._fleet.engine import Engine  # noqa: E402
+from gpumem._commands.fleet import files, outliers, queries  # noqa: E402
+from gpumem._commands.fleet.engine import Engine  # noqa: E402
 
 CAPTURES = harness.ROOT / "tests" / "fixtures" / "captures" / "v1"
 # What of files the two engines could read otherwise.

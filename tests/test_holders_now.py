@@ -153,13 +153,13 @@ def test_a_subinterpreter(version, answer, python_env, simulate):
 def test_a_table_is_at_most_79_columns_wide():
     """Long names are wrapped; a line marks a search that was not completed."""
     sys.path.insert(0, QUIET["PYTHONPATH"])
-    from gpumem import _holders
+    from gpumem._inside import holders
 
     text = "walk time 1000000 5 6 4294967296 4294967296\n"
     for number in range(3):
         name = f"trainer.callbacks[{number}].outputs['validation'][…].logits → closure of make_hook → features[0…213]"
         text += f"holder object own {(3 - number) << 20} 12345 -\ntext {name}\nplace local of Trainer.fit (trainer.py:1234)\n"
-    found = _holders._parsed(text, 1, 2)
+    found = holders._parsed(text, 1, 2)
     assert str(found) == """\
 tensors on GPU 1: 4.00 GiB
    bytes  share  blocks  frees  holder

@@ -2,6 +2,7 @@
 change would be hard to follow. In the recorder no file uses one of a floor above it, and no observer another
 (docs/architecture.md). State belongs to its session, except for the statics listed here."""
 
+import ast
 import re
 import shutil
 
@@ -165,6 +166,66 @@ def test_no_file_of_the_pages_is_in_a_circle(tmp_path):
     with open(planted / "report" / "state.ts", "a") as state:
         state.write('import {\n  drawChart,\n} from "./chart";\n')
     assert any({"report/chart", "report/state"} <= set(circle) for circle in module_graph.circles(imports(planted)))
+
+
+# The rooms of the Python package. A room uses only those before it; the public modules beside them may use any room.
+ROOMS = ["_text", "_machine", "_reading", "_inside", "_launch", "_commands", "_whatif", "_plan"]
+PUBLIC = {"__init__", "__main__", "compat", "fleet", "ipython", "pytest_plugin", "run"}
+# The planned program imports the package as any program does, so that modules get their names.
+OUT_OF_ROOMS = {("_plan.inside.names", "")}
+
+
+def python_imports(package):
+    """Which module of the package imports which, at any place of the file; the package itself is the empty name."""
+    modules = {}
+    for path in package.rglob("*.py"):
+        parts = path.relative_to(package).with_suffix("").parts
+        modules[".".join(part for part in parts if part != "__init__")] = path
+    graph = {}
+    for name, path in modules.items():
+        above = ["gpumem", *name.split(".")] if name else ["gpumem"]
+        folder = above if path.name == "__init__.py" else above[:-1]
+        used = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                used |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                base = ".".join([*folder[: len(folder) - node.level + 1], *([node.module] if node.module else [])] if node.level else [node.module])
+                parts = {alias.name: f"{base}.{alias.name}" for alias in node.names}
+                used |= {part if part[7:] in modules else base for part in parts.values()}
+        graph[name] = {of[7:] for of in used if of == "gpumem" or of[7:] in modules and of.startswith("gpumem.")} - {name}
+    return graph
+
+
+def out_of_rooms(graph):
+    """Uses of a later room, of a public module, of another command, and of the package by what a plan loads without it."""
+    for module, used in graph.items():
+        room = module.split(".")[0]
+        if room not in ROOMS:
+            continue
+        for of in used:
+            other = of.split(".")[0]
+            command = "_commands" == room == other and module.split(".")[1:2] != of.split(".")[1:2]
+            without = module.startswith("_plan.inside.") and not of.startswith("_plan.inside")
+            if other not in ROOMS[: ROOMS.index(room) + 1] or command or without:
+                yield module, of
+
+
+def test_the_rooms_of_the_python_package(tmp_path):
+    package = harness.ROOT / "python" / "gpumem"
+    assert {path.stem for path in package.iterdir() if path.suffix in ("", ".py") and path.name != "__pycache__"} == PUBLIC | set(ROOMS)
+    graph = python_imports(package)
+    assert {"_text.sizes", "_machine.driver"} <= set(graph) and "_text.sizes" in graph["_inside.holders"]
+    assert set(out_of_rooms(graph)) == OUT_OF_ROOMS
+    circles = module_graph.circles(graph)
+    assert circles == [], circles
+    planted = tmp_path / "gpumem"
+    shutil.copytree(package, planted)
+    for file, line in (("_text/sizes.py", "from .._machine import driver"), ("_machine/ram.py", "    import gpumem.run"), ("_commands/kernel.py", "from .doctor.check import OK"), ("_plan/inside/reads.py", "from ..._text import sizes")):
+        with open(planted / file, "a") as opened:
+            opened.write(f"\n\ndef _late():\n    {line.strip()}\n")
+    found = set(out_of_rooms(python_imports(planted))) - OUT_OF_ROOMS
+    assert found == {("_text.sizes", "_machine.driver"), ("_machine.ram", "run"), ("_commands.kernel", "_commands.doctor.check"), ("_plan.inside.reads", "_text.sizes")}
 
 
 def test_what_a_use_names():

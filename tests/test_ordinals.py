@@ -7,14 +7,15 @@ import harness
 import pytest
 
 sys.path.insert(0, str(harness.ROOT / "python"))
-from gpumem import _devices, _ordinals  # noqa: E402
+from gpumem._machine import devices  # noqa: E402
+from gpumem._machine import ordinals  # noqa: E402
 
 IS_CURRENT = 5
 
 
 @pytest.fixture(autouse=True)
 def current(monkeypatch):
-    monkeypatch.setattr(_devices, "current", lambda: IS_CURRENT)
+    monkeypatch.setattr(devices, "current", lambda: IS_CURRENT)
 
 
 class Number:
@@ -39,12 +40,12 @@ class Number:
     ],
 )
 def test_devices_have_ordinals(device, number):
-    assert _ordinals.ordinal(device) == number
-    assert _ordinals.ordinal_or_none(device) == number
+    assert ordinals.ordinal(device) == number
+    assert ordinals.ordinal_or_none(device) == number
 
 
 def test_none_stays_none():
-    assert _ordinals.ordinal_or_none(None) is None
+    assert ordinals.ordinal_or_none(None) is None
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_none_stays_none():
 )
 def test_others_are_refused(device, error, said):
     with pytest.raises(error, match=said):
-        _ordinals.ordinal(device)
+        ordinals.ordinal(device)
 
 
 def test_a_real_device_of_pytorch(python_env, tmp_path):

@@ -19,7 +19,7 @@ import other_torch
 import pytest
 import schemas
 import whatif
-from gpumem import _simulator
+from gpumem._machine import simulator
 from test_e2e_backward import BACKWARDS, OTHERS, PHASE_BEGIN, SQUARE, STEP, Owner, Records
 from test_e2e_charged import EVERYWHERE, MODELS, owners_at_peak, share_with_a_line
 from test_e2e_holders import PLANTED, SCRIPT, are_freed, holders_in
@@ -101,7 +101,7 @@ def test_phases_and_steps(record):
 
 def test_a_plan_has_the_peaks_of_a_run(release, tmp_path):
     python, report = release[0], tmp_path / "stats.json"
-    refused = _simulator.refusal(str(python))
+    refused = simulator.refusal(str(python))
     if refused:
         pytest.skip(refused)
     if not list(other_torch.packages_of(python).glob("nvidia/**/libcusparse.so*")):

@@ -157,7 +157,7 @@ def test_a_program_of_address_sanitizer_starts(gpumem, tmp_path):
     assert done.returncode == 0, harness.described(done)
     assert driver_peak(tmp_path / "asan.bin") >= 1 << 20
     # If the user has named it, it is not named twice.
-    show = "from gpumem import _launcher; print(_launcher.environment({}, {'LD_PRELOAD': 'liba.so:/x/libasan.so.8'}, sys.argv[1])['LD_PRELOAD'])"
+    show = "from gpumem._launch import launcher; print(launcher.environment({}, {'LD_PRELOAD': 'liba.so:/x/libasan.so.8'}, sys.argv[1])['LD_PRELOAD'])"
     named = harness.run([gpumem.python, "-c", "import sys; " + show, program], env={**CHECKOUT, "GPUMEM_BUILT": str(harness.BUILT)})
     assert named.stdout.strip() == f"/x/libasan.so.8:{harness.LIBRARY}:liba.so"
 

@@ -210,21 +210,21 @@ def test_each_python_can_launch(version, python_env, tmp_path):
 def test_sizes_are_read_and_written():
     """In whole bytes, and with three digits as gpumem-analyze has them."""
     sys.path.insert(0, CHECKOUT["PYTHONPATH"])
-    from gpumem import _sizes
+    from gpumem._text import sizes
 
     for text, size in (
         ("2 GiB", 2 << 30), ("1.5GiB", 3 << 29), ("64KiB", 1 << 16), ("100", 100), (7, 7), ("2 GB", 2 * 10**9),
         ("0.1 KiB", 102), (" 8 B ", 8), ("16777216.1 TiB", (1 << 64) + (1 << 40) // 10),
     ):  # fmt: skip
-        assert _sizes.parse(text) == size
+        assert sizes.parse(text) == size
     for text in ("", "GiB", "-1", "1.5", "2 gib", "1e9", "1 GiB 2", None, 1.5, True, -1):
         with pytest.raises(ValueError, match="is not a size"):
-            _sizes.parse(text)
+            sizes.parse(text)
     for size, text in (
         (0, "0 B"), (1023, "1023 B"), (1024, "1.00 KiB"), (10235, "10.0 KiB"), (1 << 20, "1.00 MiB"),
         ((1 << 20) - 1, "1.00 MiB"), (362 << 20, "362 MiB"), (-3 << 20, "-3.00 MiB"), (1 << 54, "16384 TiB"),
     ):  # fmt: skip
-        assert _sizes.text(size) == text
+        assert sizes.text(size) == text
 
 
 def test_on_a_simulated_card(python_env, tmp_path):

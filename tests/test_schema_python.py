@@ -19,18 +19,18 @@ from fleet_data import MIB, Job, Plant
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
-from gpumem._cards import form as cards  # noqa: E402
-from gpumem._doctor import form as doctor  # noqa: E402
-from gpumem._fleet import form as fleet  # noqa: E402
-from gpumem._fleet import outliers, queries  # noqa: E402
-from gpumem._fleet.engine import Engine  # noqa: E402
+from gpumem._commands.cards import form as cards  # noqa: E402
+from gpumem._commands.doctor import form as doctor  # noqa: E402
+from gpumem._commands.fleet import form as fleet  # noqa: E402
+from gpumem._commands.fleet import outliers, queries  # noqa: E402
+from gpumem._commands.fleet.engine import Engine  # noqa: E402
 from gpumem._plan import form as plan  # noqa: E402
 from gpumem._whatif import child  # noqa: E402
 from gpumem._whatif import form as whatif  # noqa: E402
 
 FORMS = {form.name: form for form in (cards.LIST, cards.SHOW, doctor.FORM, fleet.QUERY, fleet.SQL, plan.FORM, whatif.FORM)}
 CAPTURES = harness.ROOT / "tests" / "data" / "captures"
-KNOWN = harness.ROOT / "python" / "gpumem" / "_cards" / "known"
+KNOWN = harness.ROOT / "python" / "gpumem" / "_machine" / "cards" / "known"
 # What not every card's file has.
 OPTIONAL_OF_A_CARD = (
     *(f"{card}.{key}" for card in ("rows.#", "data") for key in ("stream", "modules", "modules.*", "workspaces", "workspaces.*", "mig")),
@@ -85,7 +85,7 @@ def test_every_command_with_json_has_a_form():
         assert re.search(r"--format \{text,json[,}]", said), words
     package = harness.ROOT / "python" / "gpumem"
     with_json = {file.parent.name for file in package.rglob("*.py") if re.search(r"add_argument\(\s*\"--(format|json)\"", file.read_text())}
-    assert with_json == {"_cards", "_doctor", "_fleet", "_plan", "_whatif"}
+    assert with_json == {"cards", "doctor", "fleet", "_plan", "_whatif"}
 
 
 def test_doctor():

@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
-from gpumem import _cards  # noqa: E402
+from gpumem._machine import cards  # noqa: E402
 
 LOOKS = harness.WORKLOADS / "sim_looks.py"
 MIB = 1 << 20
@@ -40,34 +40,34 @@ def must_be(seen, card, total=None):
 def test_a_card(name):
     seen = looks("--card", name)
     assert list(seen) == [0]
-    must_be(seen[0], _cards.find(name))
+    must_be(seen[0], cards.find(name))
 
 
 def test_a_card_from_a_file(tmp_path):
-    data = json.loads((harness.ROOT / "python/gpumem/_cards/known/l4.json").read_text())
+    data = json.loads((harness.ROOT / "python/gpumem/_machine/cards/known/l4.json").read_text())
     data["context"]["bytes"] = [150 * MIB, 151 * MIB, 190 * MIB]
     data["device_names"] = ["A card of mine"]
     path = tmp_path / "mine.json"
     path.write_text(json.dumps(data))
     seen = looks("--card", path)
-    must_be(seen[0], _cards.find(str(path)))
+    must_be(seen[0], cards.find(str(path)))
     assert (seen[0]["name"], seen[0]["context"]) == ("A card of mine", 152 * MIB)
 
 
 def test_every_gpu_may_be_another_card():
     seen = looks("--card", "0=t4,1=h100")
     assert sorted(seen) == [0, 1]
-    must_be(seen[0], _cards.find("t4"))
-    must_be(seen[1], _cards.find("h100"))
+    must_be(seen[0], cards.find("t4"))
+    must_be(seen[1], cards.find("h100"))
 
 
 def test_options_and_environment_beside_a_card():
     seen = looks("--devices", "2", "--memory", "8GiB", "--card", "l4")
     for device in (0, 1):
-        must_be(seen[device], _cards.find("l4"), total=8 << 30)
+        must_be(seen[device], cards.find("l4"), total=8 << 30)
     # The card overrides the environment, as options do.
     seen = looks("--card", "l4", env={"GPUMEM_SIM_MEMORY": "1GiB", "GPUMEM_SIM_CONTEXT_BYTES": "0"})
-    must_be(seen[0], _cards.find("l4"))
+    must_be(seen[0], cards.find("l4"))
 
 
 def test_single_settings():
@@ -106,5 +106,5 @@ def test_pytorch_sees_the_card(python_env):
         "print([p.name, p.major, p.minor, p.total_memory, p.multi_processor_count, p.max_threads_per_multi_processor])"
     )
     done = harness.run([harness.WITH_SIMULATOR, "--card", "l40s", python_env("torch215"), "-c", script])
-    l40s = _cards.find("l40s")
+    l40s = cards.find("l40s")
     assert done.stdout.strip() == str(["NVIDIA L40S", 8, 9, l40s.cuda_total.likely, 142, 1536])

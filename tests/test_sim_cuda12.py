@@ -13,11 +13,11 @@ import pytest
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
-from gpumem import _simulator  # noqa: E402
+from gpumem._machine import simulator  # noqa: E402
 
 DATA = Path(__file__).parent / "data"
 # By the name that clients look for: the file that cargo makes.
-LIBRARIES = {name: harness.BUILT / built for built, name in _simulator.PRELOADED["cuda12"].items()}
+LIBRARIES = {name: harness.BUILT / built for built, name in simulator.PRELOADED["cuda12"].items()}
 VERSIONS = {
     "cudaRuntimeGetVersion": 12080, "cudaDriverGetVersion": 12080, "cufftGetVersion": 11303, "cusolverGetVersion": 11703,
     "cuptiGetVersion": 26, "cublasGetVersion": 120804, "cublasLtGetVersion": 120804, "cublasLtGetCudartVersion": 12080,
@@ -74,5 +74,5 @@ def test_a_pytorch_without_libraries_is_refused(release, cuda, why, tmp_path):
     torch.mkdir(parents=True)
     (torch / "version.py").write_text(f"__version__ = '{release}'\ncuda: Optional[str] = {cuda!r}\n")
     (tmp_path / "bin").mkdir()
-    said = _simulator.refusal(str(tmp_path / "bin" / "python"))
+    said = simulator.refusal(str(tmp_path / "bin" / "python"))
     assert (said is None) if why is None else said.startswith(f"{why} The simulated card has the libraries of CUDA 12 and 13")

@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(harness.ROOT / "python"))
 
-from gpumem import _simulator  # noqa: E402
+from gpumem._machine import simulator  # noqa: E402
 
 DATA = Path(__file__).parent / "data"
 WORKLOADS = Path(__file__).parent / "workloads"
@@ -223,5 +223,5 @@ def test_the_card_suits_the_pytorch_of_a_python(cuda, version, profile, tmp_path
         said, found, libraries = done.stdout.rstrip("\n").split(" ")
         names = {os.path.basename(path) for path in libraries.split(":") if path} - {"libgpumem.so"}
         assert said == (version or "none")
-        assert names == set(_simulator.PRELOADED[profile].values())
+        assert names == set(simulator.PRELOADED[profile].values())
         assert {"libcuda.so", "libcuda.so.1", "libnvidia-ml.so.1"} <= set(os.listdir(found))

@@ -109,10 +109,10 @@ def test_what_it_needs(wheel, python_env, tmp_path):
     for file in ("LICENSE-MIT", "LICENSE-APACHE", "NOTICE", "THIRD-PARTY.txt"):
         assert f"libgpumem-{version}.dist-info/licenses/{file}" in names
     assert "gpumem/py.typed" in names and not [name for name in names if "__pycache__" in name]
-    sources = {path.name for path in (harness.ROOT / "python" / "gpumem").glob("*.py")}
-    assert {name.split("/")[1] for name in names if re.fullmatch(r"gpumem/\w+\.py", name)} == sources
-    fleet = {f"gpumem/_fleet/{file.relative_to(harness.ROOT / 'python' / 'gpumem' / '_fleet')}" for file in tracked("python/gpumem/_fleet")}
-    assert "gpumem/_fleet/queries/outliers/ranks.sql" in fleet and fleet <= set(names)
+    sources = {str(path.relative_to(harness.ROOT / "python")) for path in tracked("python/gpumem") if path.suffix == ".py"}
+    assert {name for name in names if name.startswith("gpumem/") and name.endswith(".py")} == sources
+    fleet = {f"gpumem/_commands/fleet/{file.relative_to(harness.ROOT / 'python' / 'gpumem' / '_commands' / 'fleet')}" for file in tracked("python/gpumem/_commands/fleet")}
+    assert "gpumem/_commands/fleet/queries/outliers/ranks.sql" in fleet and fleet <= set(names)
     assert wheel.stat().st_size <= 20_000_000
     package = tmp_path / "gpumem"
     program = tmp_path / f"libgpumem-{version}.data" / "scripts" / "gpumem-analyze"

@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn the_python_package_has_these_tables() {
         // Tests run in their package's folder.
-        let path = "../python/gpumem/_fleet/tables.json";
+        let path = "../python/gpumem/_commands/fleet/tables.json";
         if is_blessed() {
             std::fs::write(path, json()).expect("written");
         }

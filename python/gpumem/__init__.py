@@ -16,21 +16,20 @@ process, if it was preloaded:
 `LD_PRELOAD=target/release/libgpumem.so python train.py`. Without the library, all functions except `holders` still
 work: `api_version()` is None, counters are zero, and scopes have samples of PyTorch's counters."""
 
-from ._analysis import Unreadable
-from ._capture import Capture, open
-from ._coords import coords
-from ._coords import watch as _watch_meshes
-from ._counters import Counters, DeviceCounters, counters
-from ._events import Events, PartialCapture
-from ._framework_moments import step
-from ._holders import Holder, Holders, holders
-from ._library import api_version, mark, read_card, recording, report_path
-from ._limit import limit
-from ._live import LiveLine, Snapshot, snapshot
-from ._modules import watch as _watch_modules
-from ._results import CategoryRow, DeviceSummary, LevelFigures, LineRow, ModuleRow, Rows, Summary
-from ._scopes import DeviceFigures, Figures, Scope, scope
-from ._tensors import watch as _watch_tensors
+from ._inside.coords import coords, watch as _watch_meshes
+from ._inside.counters import Counters, DeviceCounters, counters
+from ._inside.holders import Holder, Holders, holders
+from ._inside.library import api_version, mark, read_card, recording, report_path
+from ._inside.limit import limit
+from ._inside.modules import watch as _watch_modules
+from ._inside.moments import step
+from ._inside.scopes import DeviceFigures, Figures, Scope, scope
+from ._inside.snapshot import LiveLine, Snapshot, snapshot
+from ._inside.tensors import watch as _watch_tensors
+from ._reading.analysis import Unreadable
+from ._reading.capture import Capture, open
+from ._reading.events import Events, PartialCapture
+from ._reading.results import CategoryRow, DeviceSummary, LevelFigures, LineRow, ModuleRow, Rows, Summary
 
 __all__ = [
     "Capture",
@@ -75,7 +74,7 @@ _watch_meshes()
 
 def __getattr__(name: str) -> str:
     if name == "__version__":
-        from ._files import version
+        from ._machine.installed import version
 
         return version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,8 +5,10 @@ import os
 import sys
 from typing import List, Optional
 
-from . import _files, _launcher, run
-from ._report import say
+from . import run
+from ._launch import launcher
+from ._machine import installed
+from ._text.messages import say
 
 _USAGE = """\
 Usage: gpumem COMMAND …
@@ -52,19 +54,19 @@ def main(words: Optional[List[str]] = None) -> int:
     words = sys.argv[1:] if words is None else words
     if not words or words[0] in ("-h", "--help", "help"):
         print(_USAGE, end="", file=sys.stdout if words else sys.stderr)
-        return 0 if words else _launcher.FAILED
+        return 0 if words else launcher.FAILED
     command, rest = words[0], words[1:]
     try:
         if command == "run":
             return run.main(rest)
         is_capture = command not in _HERE and os.path.exists(command)
         if command in (*_OF_ANALYZE, *_RENAMED) or command == "analyze" or is_capture:
-            program = str(_files.analyzer())
-            _launcher.become([program, *(rest if command == "analyze" else words)], os.environ)
+            program = str(installed.analyzer())
+            launcher.become([program, *(rest if command == "analyze" else words)], os.environ)
         if command == "mcp":
-            program = str(_files.analyzer())
+            program = str(installed.analyzer())
             # whatif and plan use the Python that has this package.
-            _launcher.become([program, "mcp", "--python", sys.executable, *rest], os.environ)
+            launcher.become([program, "mcp", "--python", sys.executable, *rest], os.environ)
         if command == "whatif":
             from ._whatif import command as whatif
 
@@ -74,11 +76,11 @@ def main(words: Optional[List[str]] = None) -> int:
 
             return plan.main(rest)
         if command == "card":
-            from ._cards import command as card
+            from ._commands.cards import command as card
 
             return card.main(rest)
         if command == "fleet":
-            from ._fleet import command as fleet
+            from ._commands.fleet import command as fleet
 
             return fleet.main(rest)
         if command in ("hints", "oom"):
@@ -86,26 +88,26 @@ def main(words: Optional[List[str]] = None) -> int:
 
             return replayed.main(command, rest)
         if command == "doctor":
-            from ._doctor import command as doctor
+            from ._commands.doctor import command as doctor
 
             return doctor.main(rest)
         if command == "library":
-            print(_files.preloadable(_files.library()))
+            print(installed.preloadable(installed.library()))
             return 0
         if command == "kernel":
-            from . import _kernel
+            from ._commands import kernel
 
-            return _kernel.main(rest)
+            return kernel.main(rest)
         if command in ("version", "--version", "-V"):
-            print(f"gpumem {_files.version()}")
+            print(f"gpumem {installed.version()}")
             return 0
-    except (_files.Missing, _launcher.CannotRun) as error:
+    except (installed.Missing, launcher.CannotRun) as error:
         say(f"{command}: {error}")
-        return _launcher.FAILED
+        return launcher.FAILED
     meant = difflib.get_close_matches(command, (*_HERE, *_OF_ANALYZE), 1)
     better = f"did you mean gpumem {meant[0]}?" if meant else "gpumem --help lists the commands"
     say(f"no file or command is named {command}: {better}")
-    return _launcher.FAILED
+    return launcher.FAILED
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence
 
-from ._fleet import queries
+from ._commands.fleet import queries
 
 __all__ = ["names", "outliers", "sql", "views"]
 
@@ -23,7 +23,8 @@ def names() -> List[str]:
 
 
 def sql(name: str) -> str:
-    """The text of a query. Its parameters, such as `:top`, are those of `spark.sql(…, args={…})`."""
+    """The text of a query. Its parameters, such as `:top`, are those of `spark.sql(…, args={…})`. Raises LookupError if
+    there is no such query."""
     return queries.find(name).sql
 
 

@@ -13,7 +13,11 @@ from typing import Any, List
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
-from . import _cells, _sizes
+from ._inside import cells
+from ._inside.counters import counters
+from ._inside.library import api_version
+from ._inside.scopes import scope as scoped
+from ._text import sizes
 
 _NUMBERS = itertools.count(1)
 _SHOWN = "_gpumem_shown"
@@ -43,9 +47,7 @@ class GpuMem(Magics):
 
     def _measures(self) -> bool:
         """Whether there is a recorder. Prints advice once if there is not."""
-        import gpumem
-
-        version = gpumem.api_version()
+        version = api_version()
         if version is not None and version >= 4:
             return True
         if not self._told:
@@ -54,16 +56,14 @@ class GpuMem(Magics):
         return False
 
     def _cell(self, cell: str) -> None:
-        import gpumem
-
         name = f"__gpumem_meter_{next(_NUMBERS)}__"
-        meter = _cells.Meter()
+        meter = cells.Meter()
         # Functions that the cell defines use the meter as long as they live.
         self.shell.push({name: meter}, interactive=False)
-        instrument = _cells.Instrument(name)
+        instrument = cells.Instrument(name)
         transformers = self.shell.ast_transformers
         transformers.append(instrument)
-        whole = gpumem.scope("cell").begin()
+        whole = scoped("cell").begin()
         try:
             result = self.shell.run_cell(cell)
         finally:
@@ -75,37 +75,33 @@ class GpuMem(Magics):
         elif whole.source != "hooks":
             print("gpumem: nothing is recorded in this kernel: it was forked from a process that is")
         else:
-            print(_cells.table(cell, meter.lines) or "gpumem: the cell used no GPU memory")
-            for text in _said(_cells.figures(whole)):
+            print(cells.table(cell, meter.lines) or "gpumem: the cell used no GPU memory")
+            for text in _said(cells.figures(whole)):
                 print(f"the cell: {text}")
         self._pass_on(result)
 
     def _statement(self, line: str) -> None:
-        import gpumem
-
-        scope = gpumem.scope(line).begin()
+        scope = scoped(line).begin()
         try:
             result = self.shell.run_cell(line)
         finally:
             scope.end()
         if result.error_before_exec is None:
-            for text in _said(_cells.figures(scope)) or ["no GPU memory was used"]:
+            for text in _said(cells.figures(scope)) or ["no GPU memory was used"]:
                 print(f"gpumem: {text}")
         self._pass_on(result)
 
     def _live(self) -> None:
-        import gpumem
-
         if not self._measures():
             return
         rows = []
         for device in range(63):
-            at = gpumem.counters(device)
+            at = counters(device)
             if any(map(any, at)):
                 rows.append(
-                    f"GPU {device}: tensors {_sizes.text(at.tensor.live_bytes)} (peak "
-                    f"{_sizes.text(at.tensor.peak_bytes)}), from CUDA {_sizes.text(at.driver.live_bytes)} (peak "
-                    f"{_sizes.text(at.driver.peak_bytes)}), of the card {_sizes.text(at.physical.live_bytes)}"
+                    f"GPU {device}: tensors {sizes.text(at.tensor.live_bytes)} (peak "
+                    f"{sizes.text(at.tensor.peak_bytes)}), from CUDA {sizes.text(at.driver.live_bytes)} (peak "
+                    f"{sizes.text(at.driver.peak_bytes)}), of the card {sizes.text(at.physical.live_bytes)}"
                 )
         print("\n".join(rows) or "gpumem: no GPU memory has been used yet")
 
@@ -135,7 +131,7 @@ def _hide_once(shell: Any, error: BaseException) -> None:
     shell.showtraceback = showtraceback
 
 
-def _said(found: "dict[tuple[int, str], _cells.Figures]") -> List[str]:
+def _said(found: "dict[tuple[int, str], cells.Figures]") -> List[str]:
     """A line for each GPU: tensors, and memory of the driver."""
     said = []
     for device in sorted({device for device, _ in found}):
@@ -143,8 +139,8 @@ def _said(found: "dict[tuple[int, str], _cells.Figures]") -> List[str]:
         for level, words in (("tensor", "tensors"), ("driver", "from CUDA")):
             at = found.get((device, level))
             if at is not None:
-                change = f"{'+' if at.used >= 0 else ''}{_sizes.text(at.used)}"
-                parts.append(f"{words} {change} (peak +{_sizes.text(at.peak)})")
+                change = f"{'+' if at.used >= 0 else ''}{sizes.text(at.used)}"
+                parts.append(f"{words} {change} (peak +{sizes.text(at.peak)})")
         said.append(f"GPU {device}: {', '.join(parts)}")
     return said
 

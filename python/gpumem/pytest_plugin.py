@@ -4,7 +4,7 @@
     @pytest.mark.limit_gpu_leaks("1 MiB")
     def test_forward(): ...
 
-A test without the first mark has the limit of its id in gpumem.toml, if there is one (_budgets.py).
+A test without the first mark has the limit of its id in gpumem.toml, if there is one (_inside/budgets.py).
 
 The figures come from the hooks, so pytest must be started with them: `gpumem run -m pytest`. When the package is
 installed, pytest finds the plugin. Tests without a mark are measured only with `--gpumem`."""
@@ -17,7 +17,8 @@ from typing import Any, Dict, Generator, Iterator, List, NamedTuple, Optional, T
 
 import pytest
 
-from . import _budgets, _sizes
+from ._inside import budgets as _budgets
+from ._text import sizes
 
 _PROPERTY = "gpumem"
 _MARKS = {
@@ -124,7 +125,7 @@ def _understood(name: str, *arguments: Any, **named: Any) -> _Limit:
     def parsed(size: Any, level: Optional[str] = None, device: Optional[int] = None) -> _Limit:
         if level is not None and level not in _LEVELS:
             raise ValueError(f"level {level!r} is none of {', '.join(_LEVELS)}")
-        return _Limit(name, _sizes.parse(size), level, device)
+        return _Limit(name, sizes.parse(size), level, device)
 
     try:
         return parsed(*arguments, **named)
@@ -221,7 +222,7 @@ def _broken(limit: _Limit, uses: List[_Use]) -> Iterator[str]:
 
 
 def _exactly(size: int) -> str:
-    rounded = _sizes.text(size)
+    rounded = sizes.text(size)
     return rounded if size < 1024 else f"{rounded} ({size:,} bytes)"
 
 
@@ -235,8 +236,7 @@ def _fail(outcome: Any, text: str) -> None:
 
 
 class _Summary:
-    """Collects the memory of the tests from all processes that run them, and prints the tests with the highest
-    use."""
+    """Collects the memory of the tests from all processes that run them, and prints the tests with the highest use."""
 
     def __init__(self) -> None:
         self._tests: Dict[str, List[_Use]] = {}
@@ -263,7 +263,7 @@ class _Summary:
         terminalreporter.line(f"{'peak':>10}  {'left':>10}  GPU  level   test")
         for peak, test, use in rows[: config.option.gpumem_top]:
             terminalreporter.line(
-                f"{_sizes.text(peak):>10}  {_sizes.text(use.left):>10}  {use.device:>3}  {use.level:<6}  {test}"
+                f"{sizes.text(peak):>10}  {sizes.text(use.left):>10}  {use.device:>3}  {use.level:<6}  {test}"
             )
         if len(rows) > config.option.gpumem_top:
             terminalreporter.line(f"… and {len(rows) - config.option.gpumem_top} more (--gpumem-top N)")

@@ -4,11 +4,13 @@ import argparse
 import os
 import sys
 import tempfile
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Sequence, Tuple
 
-from . import _files, _launcher, _sizes
+from ._launch import launcher
+from ._machine import installed
 from ._plan import inside
-from ._report import say
+from ._text import sizes
+from ._text.messages import say
 
 _DESCRIPTION = """\
 Runs a program with libgpumem.so preloaded. When the program ends, prints where
@@ -42,7 +44,7 @@ class _Parser(argparse.ArgumentParser):
 def _size(text: str) -> str:
     """A size in the library's format: whole bytes."""
     try:
-        return str(_sizes.parse_of_card(text))
+        return str(sizes.parse_of_card(text))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -50,7 +52,7 @@ def _size(text: str) -> str:
 def _distance(text: str) -> str:
     """A distance of sampled stacks in the library's format."""
     try:
-        size = _sizes.parse(text)
+        size = sizes.parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if not 4 << 10 <= size <= 1 << 30:
@@ -160,21 +162,21 @@ def _with_names(command: Sequence[str], env: Mapping[str, str]) -> Mapping[str, 
 
 def _simulated(options: argparse.Namespace, command: Sequence[str], env: Mapping[str, str], reports: bool) -> int:
     """Runs the program on simulated cards, which its processes share."""
-    from . import _cards, _simulator
+    from ._machine import cards, simulator
 
     settings = {name: value for name, value in os.environ.items() if name.startswith("GPUMEM_SIM_")}
     if options.card:
         try:
-            settings.update(_cards.simulated.environment_of(_cards.simulated.parse(options.card)))
-        except (ValueError, _cards.Unknown) as error:
+            settings.update(cards.simulated.environment_of(cards.simulated.parse(options.card)))
+        except (ValueError, cards.Unknown) as error:
             raise _Wrong(str(error)) from None
     handle, shared = tempfile.mkstemp(prefix="gpumem-cards.")
     os.close(handle)
     try:
-        env = _simulator.environment(command[0], env, {**settings, "GPUMEM_SIM_CARD": shared})
-        return _launcher.run_and_report(command, env) if reports else _launcher.run(command, env)
-    except _files.Missing as missing:
-        raise _launcher.CannotRun(_launcher.FAILED, str(missing)) from None
+        env = simulator.environment(command[0], env, {**settings, "GPUMEM_SIM_CARD": shared})
+        return launcher.run_and_report(command, env) if reports else launcher.run(command, env)
+    except installed.Missing as missing:
+        raise launcher.CannotRun(launcher.FAILED, str(missing)) from None
     finally:
         os.unlink(shared)
 
@@ -187,19 +189,19 @@ def main(words: Sequence[str]) -> int:
         if not program:
             raise _Wrong("which program?")
         reports = not (options.no_report or options.quiet)
-        command = _launcher.command_of(program)
-        env = _with_names(command, _launcher.environment(_changes(options, reports), program=command[0]))
+        command = launcher.command_of(program)
+        env = _with_names(command, launcher.environment(_changes(options, reports), program=command[0]))
         if options.card and not options.simulate:
             raise _Wrong("--card goes with --simulate")
         if options.simulate:
             return _simulated(options, command, env, reports)
         if reports:
-            return _launcher.run_and_report(command, env)
-        _launcher.become(command, env)
+            return launcher.run_and_report(command, env)
+        launcher.become(command, env)
     except _Wrong as wrong:
         say(f"run: {wrong} (gpumem run --help)")
-        return _launcher.FAILED
-    except _launcher.CannotRun as error:
+        return launcher.FAILED
+    except launcher.CannotRun as error:
         say(f"run: {error}")
         return error.status
 

@@ -11,7 +11,7 @@ package.__path__ = [str(Path(__file__).resolve().parents[2] / "python" / "gpumem
 sys.modules["gpumem"] = package
 sys.dont_write_bytecode = True
 
-from gpumem._cards import simulated  # noqa: E402
+from gpumem._machine.cards import simulated  # noqa: E402
 
 try:
     for name, value in simulated.environment_of(simulated.parse(sys.argv[1])).items():

@@ -14,11 +14,11 @@ package.__path__ = [str(Path(__file__).resolve().parents[2] / "python" / "gpumem
 sys.modules["gpumem"] = package
 sys.dont_write_bytecode = True
 
-from gpumem import _simulator  # noqa: E402
+from gpumem._machine import simulator  # noqa: E402
 
 if sys.argv[1:2] == ["--profile"]:
-    print(_simulator.profile(sys.argv[2]))
+    print(simulator.profile(sys.argv[2]))
 else:
-    for libraries in (_simulator.FOUND, *_simulator.PRELOADED.values()):
+    for libraries in (simulator.FOUND, *simulator.PRELOADED.values()):
         for built, name in libraries.items():
             print(f"{built} {name}")

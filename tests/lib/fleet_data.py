@@ -13,7 +13,7 @@ from typing import Optional
 import duckdb
 import harness
 
-TABLES = json.loads((harness.ROOT / "python" / "gpumem" / "_fleet" / "tables.json").read_text())["tables"]
+TABLES = json.loads((harness.ROOT / "python" / "gpumem" / "_commands" / "fleet" / "tables.json").read_text())["tables"]
 MIB = 1 << 20
 CAPTURES_OF_A_PART = 1024
 STEPS = 64

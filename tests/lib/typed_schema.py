@@ -1,13 +1,18 @@
-"""JSON Schema of what the Python package prints, from its types (python/gpumem/_forms.py): closed objects, in the form in which the crates'
+"""JSON Schema of what the Python package prints, from its types (python/gpumem/_text/forms.py): closed objects, in the form in which the crates'
 schemas are (analyzer/src/envelope/schema.rs)."""
 
 import ast
 import inspect
 import json
+import sys
 import textwrap
 import typing
 
 import harness
+
+sys.path.insert(0, str(harness.ROOT / "scripts" / "lib"))
+
+import python_reference  # noqa: E402
 
 FOLDER = harness.ROOT / "docs" / "schema"
 PLAIN = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
@@ -117,12 +122,14 @@ def references(schema):
 
 
 def descriptions(kind):
-    """The texts below the keys of a class; nothing where its keys are no names."""
+    """The texts beside the keys of a class; nothing where its keys are no names."""
+    if hasattr(kind, "texts"):
+        return kind.texts
     if not all(name.isidentifier() for name in kind.__annotations__):
         return {}
-    [of] = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    pairs = zip(of.body, of.body[1:])
-    return {key.target.id: line(below.value.value) for key, below in pairs if isinstance(key, ast.AnnAssign) and isinstance(below, ast.Expr)}
+    text = textwrap.dedent(inspect.getsource(kind))
+    [of] = ast.parse(text).body
+    return {name: said for name, _, said in python_reference.fields(of, text) if said}
 
 
 def line(text):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import List, Optional, Tuple
 
-from .. import _sizes
-from .._analysis import answered
+from .._reading.analysis import answered
+from .._text import sizes
 from .dry_run import Failed
 from .form import Against, AgainstRow, PlannedLevel
 from .verdict import Verdict, peak
@@ -36,7 +36,7 @@ def text(found: List[AgainstRow], capture: Path) -> List[str]:
         low, high = row["planned_bytes"]
         was = row["measured_bytes"]
         off = low - was if was < low else min(high - was, 0)
-        planned = _sizes.text(low) if low == high else f"{_sizes.text(low)}–{_sizes.text(high)}"
+        planned = sizes.text(low) if low == high else f"{sizes.text(low)}–{sizes.text(high)}"
         share = f"{off / was:+.1%}" if off and was else "0"
-        lines.append(f"{row['what']:26.26}{planned:>21}{_sizes.text(was):>12}{share:>10}")
+        lines.append(f"{row['what']:26.26}{planned:>21}{sizes.text(was):>12}{share:>10}")
     return lines

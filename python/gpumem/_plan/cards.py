@@ -6,7 +6,8 @@ import os
 from dataclasses import replace
 from typing import Dict, Tuple
 
-from .. import _cards, _sizes
+from .._machine import cards
+from .._text import sizes
 from .verdict import Ends
 
 # Libraries whose memory is modelled with a range: both ends (docs/cudnn.md, docs/nccl.md, simulator/README.md).
@@ -32,23 +33,23 @@ def ends(name: str, devices: int) -> Ends:
     """A card by its name, its file, or its size."""
     many = {"GPUMEM_SIM_DEVICES": str(devices)}
     try:
-        return _of_size(_sizes.parse_of_card(name), name, many)
+        return _of_size(sizes.parse_of_card(name), name, many)
     except ValueError as error:
         if name[:1].isdecimal() and not _is_known(name):
             raise UnknownCard(str(error)) from None
     try:
-        card = _cards.find(name)
-    except (_cards.Unknown, _cards.NotACard) as error:
+        card = cards.find(name)
+    except (cards.Unknown, cards.NotACard) as error:
         raise UnknownCard(str(error)) from None
     least, most, instead = _code(card)
-    worse = {**_MOST, **_cards.environment(card, "low"), **many, **instead, "GPUMEM_SIM_OTHER_BYTES": str(most)}
-    better = {**_LEAST, **_cards.environment(card, "high"), **many, **instead, "GPUMEM_SIM_OTHER_BYTES": str(least)}
+    worse = {**_MOST, **cards.environment(card, "low"), **many, **instead, "GPUMEM_SIM_OTHER_BYTES": str(most)}
+    better = {**_LEAST, **cards.environment(card, "high"), **many, **instead, "GPUMEM_SIM_OTHER_BYTES": str(least)}
     total = (card.cuda_total.low, card.cuda_total.high)
     known = "measured" if instead else "assumed"
     return Ends(card.name, os.path.basename(card.name), worse, better, total, (least, most), card.context.source.kind, known)
 
 
-def _code(card: _cards.Card) -> Tuple[int, int, Dict[str, str]]:
+def _code(card: cards.Card) -> Tuple[int, int, Dict[str, str]]:
     """The memory of kernel code beyond what the simulated card counts, at least and at most; and the settings for
     that. If a program's first tensor was measured, its figure includes all code, and the memory of a cuBLAS handle
     was measured, too."""
@@ -65,19 +66,19 @@ def _code(card: _cards.Card) -> Tuple[int, int, Dict[str, str]]:
 
 def _is_known(name: str) -> bool:
     try:
-        _cards.find(name)
-    except (_cards.Unknown, _cards.NotACard):
+        cards.find(name)
+    except (cards.Unknown, cards.NotACard):
         return False
     return True
 
 
 def _of_size(size: int, name: str, many: Dict[str, str]) -> Ends:
     settings = {**many, "GPUMEM_SIM_MEMORY": str(size)}
-    return Ends(f"a card of {_sizes.text(size)}", name, {**_MOST, **settings}, {**_LEAST, **settings}, (size, size))
+    return Ends(f"a card of {sizes.text(size)}", name, {**_MOST, **settings}, {**_LEAST, **settings}, (size, size))
 
 
 def with_memory(card: Ends, size: str) -> Ends:
     """The same card with a different amount of memory."""
-    memory = {"GPUMEM_SIM_MEMORY": str(_sizes.parse(size))}
-    total = (_sizes.parse(size),) * 2
+    memory = {"GPUMEM_SIM_MEMORY": str(sizes.parse(size))}
+    total = (sizes.parse(size),) * 2
     return replace(card, worse={**card.worse, **memory}, better={**card.better, **memory}, total=total)

@@ -10,12 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-from .. import _files, _launcher
-from .._analysis import Unreadable
-from .._progress import Progress
-from .._report import say, show
-from . import against, changes, inside, replayed, search, text
-from . import verdict as judge
+from .._launch import launcher
+from .._machine import installed
+from .._reading.analysis import Unreadable
+from .._text.messages import Progress, say, show
+from . import against, changes, inside, replayed, search, text, verdict as judge
 from .cards import ROOMY, UnknownCard, ends, with_memory
 from .dry_run import Failed, Run, Wanted, run, runs
 from .form import FORM
@@ -130,10 +129,10 @@ def main(words: Sequence[str]) -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="gpumem-plan.") as folder:
             return _plan(options, cards, program, bounds, Path(folder))
-    except (Failed, Unreadable, _files.Missing) as error:
+    except (Failed, Unreadable, installed.Missing) as error:
         say(f"plan: {error}")
         return NO_RESULT
-    except _launcher.CannotRun as error:
+    except launcher.CannotRun as error:
         say(f"plan: {error}")
         return error.status
 
@@ -195,7 +194,7 @@ class Planner:
         if case.rank is not None:
             parts.append("world")
             environment.update(_rank(case.rank, self._options.world, self._options.devices))
-        why = inside.cannot(_launcher.command_of(program)) if parts else None
+        why = inside.cannot(launcher.command_of(program)) if parts else None
         if why:
             raise Failed(f"{why} (--no-values plans without)")
         return Wanted(list(program), settings, environment, parts, self._options.timeout)

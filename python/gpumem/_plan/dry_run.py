@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, cast
 
-from .. import _launcher, _simulator
-from .._analysis import analyzed
+from .._launch import launcher
+from .._machine import simulator
+from .._reading.analysis import analyzed
 from . import inside
 from .form import Read
 
@@ -123,11 +124,11 @@ def run(wanted: Wanted, folder: Path, name: str) -> Run:
     if wanted.parts:
         base = inside.environment(wanted.parts, {**base, "GPUMEM_PLAN_LINES": str(reads)})
     listed.touch()
-    command = _launcher.command_of(wanted.command)
-    why = _simulator.refusal(command[0])
+    command = launcher.command_of(wanted.command)
+    why = simulator.refusal(command[0])
     if why:
         raise Failed(f"{command[0]}: {why}")
-    env = _simulator.environment(command[0], _launcher.environment({}, base), {**wanted.card, "GPUMEM_SIM_CARD": cards})
+    env = simulator.environment(command[0], launcher.environment({}, base), {**wanted.card, "GPUMEM_SIM_CARD": cards})
     began = time.monotonic()
     try:
         with open(output, "wb") as said:
@@ -153,7 +154,7 @@ def run(wanted: Wanted, folder: Path, name: str) -> Run:
         raise Failed(f"{command[0]}: {error.strerror}") from None
     finally:
         os.unlink(cards)
-    captures = _launcher.listed_captures(str(listed))
+    captures = launcher.listed_captures(str(listed))
     summaries = [analyzed(capture, "report", "--all") for capture in captures]
     words = _last_words(output)
     if status == -signal.SIGABRT and _RACE_AT_EXIT in words and _TRACEBACK not in _last_words(output, _TRACEBACK_WITHIN):

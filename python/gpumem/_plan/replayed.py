@@ -7,8 +7,7 @@ from typing import List, Optional
 
 from .._whatif.captures import devices_of, python_for
 from .._whatif.search import PAGE, Recorded, replays, search, smallest_cards, worst
-from .._whatif.servers import Failed as NotReplayed
-from .._whatif.servers import Servers
+from .._whatif.servers import Failed as NotReplayed, Servers
 from .dry_run import Failed, Run
 
 # A run near the limit must also work on cards that are smaller by this many pages of 2 MiB.

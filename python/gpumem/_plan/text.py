@@ -7,8 +7,9 @@ import textwrap
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from .. import _sizes
-from .._report import wrapped
+from .._text import sizes
+from .._text.messages import aligned, wrapped
+from .._text.sizes import to
 from . import verdict as judge
 from .form import Against, CaseRow, Peak, Plan, Read, Weights
 from .replayed import LESS
@@ -26,15 +27,6 @@ _ROWS = {
     "graph": "CUDA graphs, live",
     "graph_unused": "CUDA graphs, reserved but unused",
 }
-
-
-def between(of: Sequence[int]) -> str:
-    """`17.9 to 18.2 GiB`, or one size if both have the same text."""
-    low, high = _sizes.text(of[0]), _sizes.text(of[1])
-    if low == high:
-        return low
-    same_unit = low.split()[1] == high.split()[1]
-    return f"{low.split()[0]} to {high}" if same_unit else f"{low} to {high}"
 
 
 def report(verdicts: Sequence[Verdict], searched: Optional[Sequence[str]]) -> str:
@@ -60,10 +52,9 @@ def _table(verdicts: Sequence[Verdict]) -> List[str]:
         verdict: str = of.verdict
         if of.largest:
             verdict = "none fits" if of.largest.number is None else f"at most {of.largest.number}"
-        needed = between(of.needed) if of.verdict == FITS else ""
-        rows.append((of.case.name, verdict, needed, between(of.case.card.total)))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+        needed = to(of.needed) if of.verdict == FITS else ""
+        rows.append((of.case.name, verdict, needed, to(of.case.card.total)))
+    return aligned(rows, left=range(4))
 
 
 def _whole(of: Verdict) -> List[str]:
@@ -91,9 +82,9 @@ def _reads(records: Sequence[Read], most: int = 5) -> List[str]:
     lines = wrapped(["The program reads values back that only a real card has. They were assumed at:"])
     for record in records[:most]:
         place = f"{Path(record['file']).name}:{record['line']} {record['function']}"
-        sizes = ", and a size depends on it" if record["use"] == "size" else ""
+        depends = ", and a size depends on it" if record["use"] == "size" else ""
         assumed = ", given by --assume" if record["assumed"] else ""
-        lines += wrapped([f"  {place}: {record['op']}, {record['count']:,} times{sizes}{assumed}"])
+        lines += wrapped([f"  {place}: {record['op']}, {record['count']:,} times{depends}{assumed}"])
     if len(records) > most:
         lines.append(f"  and {len(records) - most} more lines")
     return lines
@@ -104,8 +95,8 @@ _WHY = {"not_read": "not read from files", "not_drawn": "not initialized", "not_
 
 def _left_out(weights: Dict[str, int]) -> List[str]:
     """The weights that were left out."""
-    parts = [f"{_sizes.text(weights[why])} {words}" for why, words in _WHY.items() if weights[why]]
-    return wrapped([f"Planned without the values of {_sizes.text(sum(weights.values()))} of weights: {'; '.join(parts)}."])
+    parts = [f"{sizes.text(weights[why])} {words}" for why, words in _WHY.items() if weights[why]]
+    return wrapped([f"Planned without the values of {sizes.text(sum(weights.values()))} of weights: {'; '.join(parts)}."])
 
 
 def _tried(changes: Sequence[Tried]) -> List[str]:
@@ -113,7 +104,7 @@ def _tried(changes: Sequence[Tried]) -> List[str]:
     helps = sorted((each for each in changes if each.needed), key=lambda each: each.needed or 0)
     lines = ["It fits with one of these changes (each was run):" if helps else "None of these changes makes it fit:"]
     for each in helps:
-        size = f"  {_sizes.text(each.needed or 0):>8}  "
+        size = f"  {sizes.text(each.needed or 0):>8}  "
         lines += textwrap.wrap(each.text, _WIDTH, initial_indent=size, subsequent_indent=" " * len(size), break_on_hyphens=False)
     without = [each.text for each in changes if not each.needed and not each.failed]
     if without:
@@ -136,11 +127,11 @@ def _place(line: Mapping[str, Any]) -> str:
 def headline(of: Verdict) -> List[str]:
     """The verdict."""
     total = of.case.card.total
-    card = of.case.name if total[0] == total[1] else f"{of.case.name} ({between(total)})"
+    card = of.case.name if total[0] == total[1] else f"{of.case.name} ({to(total)})"
     if of.smallest:
         return _smallest(of.smallest, of.needed[1])
     if of.verdict == FITS:
-        return [f"fits: needs {between(of.needed)} of {card}; {between(of.left)} is left."]
+        return [f"fits: needs {to(of.needed)} of {card}; {to(of.left)} is left."]
     if of.verdict == DOES_NOT_FIT:
         return [f"does not fit: memory runs out on {card}."]
     if of.only_just:
@@ -157,7 +148,7 @@ def headline(of: Verdict) -> List[str]:
 def _smallest(least: int, without_retries: int) -> List[str]:
     """On a smaller card, on which PyTorch has to empty its cache, a program can work that fails on a larger one: its
     blocks have other addresses."""
-    lines = [f"the smallest card on which it works has {_sizes.text(least)} ({least >> 20:,} MiB)."]
+    lines = [f"the smallest card on which it works has {sizes.text(least)} ({least >> 20:,} MiB)."]
     room = -(-without_retries >> 20)
     if room > least >> 20:
         lines.append(f"It works on every card of at least {room:,} MiB. On sizes between, PyTorch has to empty its cache, and can fail.")
@@ -177,7 +168,7 @@ def failure(of: Dict[str, Any]) -> List[str]:
 
 
 def _asked(failed: Dict[str, Any]) -> str:
-    size = f"for {_sizes.text(failed['requested_bytes'])}" if failed["requested_bytes"] else ""
+    size = f"for {sizes.text(failed['requested_bytes'])}" if failed["requested_bytes"] else ""
     line = f"at {failed['line']}" if failed.get("line") else ""
     return " ".join(word for word in (size, line) if word) or "outside of Python code"
 
@@ -188,15 +179,15 @@ def breakdown(held: Peak, of: Verdict) -> List[str]:
     total = sum(row["bytes"] for row in rows)
     lines = [f"{'':34}{'bytes':>10}  known"]
     for row in rows:
-        lines.append(f"{_name(row):34.34}{_sizes.text(row['bytes']):>10}  {of.case.card.known(row['kind'])}")
+        lines.append(f"{_name(row):34.34}{sizes.text(row['bytes']):>10}  {of.case.card.known(row['kind'])}")
         if row["kind"] == "tensors":
             parts = sorted(held["categories"], key=lambda part: -part["bytes"])
-            lines += [f"  {part['category']:32.32}{_sizes.text(part['bytes']):>10}" for part in parts if part["bytes"]]
+            lines += [f"  {part['category']:32.32}{sizes.text(part['bytes']):>10}" for part in parts if part["bytes"]]
     more = of.needed_at_worst - total
     if of.worse.went_well and more > 0:
-        lines.append(f"{'more at other times':34}{_sizes.text(more):>10}  exact")
+        lines.append(f"{'more at other times':34}{sizes.text(more):>10}  exact")
         total += more
-    return [*lines, f"{'in all':34}{_sizes.text(total):>10}"]
+    return [*lines, f"{'in all':34}{sizes.text(total):>10}"]
 
 
 def by_line(held: Peak, most: int = 5) -> List[str]:
@@ -205,7 +196,7 @@ def by_line(held: Peak, most: int = 5) -> List[str]:
     for row in held["lines"][:most]:
         where = f"{_place(row)} {row['function']}" if row.get("file") else str(row.get("library") or "not known")
         kinds = ", ".join(each["category"] for each in (row.get("categories") or [])[:2])
-        lines.append(f"{_sizes.text(row['bytes']):>10}  {row['blocks']:>7,}  {where}{f' ({kinds})' if kinds else ''}"[:_WIDTH])
+        lines.append(f"{sizes.text(row['bytes']):>10}  {row['blocks']:>7,}  {where}{f' ({kinds})' if kinds else ''}"[:_WIDTH])
     return lines
 
 
@@ -222,7 +213,7 @@ def by_module(held: Peak, most: int = 5) -> List[str]:
         return []
     largest = sorted(rows.items(), key=lambda row: -row[1][0])[:most]
     return ["", f"{'bytes':>10}  {'blocks':>7}  module"] + [
-        f"{_sizes.text(size):>10}  {blocks:>7,}  {name}"[:_WIDTH] for name, (size, blocks) in largest
+        f"{sizes.text(size):>10}  {blocks:>7,}  {name}"[:_WIDTH] for name, (size, blocks) in largest
     ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from .._analysis import Unreadable, analyzed
+from .._reading.analysis import Unreadable, analyzed
 from .changes import Change
 from .dry_run import Device, Failed, Run
 from .form import Peak, Word

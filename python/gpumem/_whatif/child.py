@@ -2,9 +2,8 @@
 
 This process gets the path of libgpumem_whatif.so, imports PyTorch once and forks for each line of JSON on stdin:
 {"capture", "device", "card", "settings", "assumed", "most_reserved", "save", "doubts"}. It runs on the simulated card
-with that library preloaded first. The library makes PyTorch's own allocator perform the capture's allocations. Lines
-of JSON on stdout are {"progress": 0.4}, and at the end of each request {"figures": …, "outcome": …} or {"error":
-…}."""
+with that library preloaded first. The library makes PyTorch's own allocator perform the capture's allocations. Lines of
+JSON on stdout are {"progress": 0.4}, and at the end of each request {"figures": …, "outcome": …} or {"error": …}."""
 
 from __future__ import annotations
 
@@ -94,7 +93,7 @@ def figures(torch: Any) -> dict[str, int]:
 def own_bytes(torch: Any) -> int:
     """The bytes of this process on the card without the allocator's memory."""
     free, total = torch.cuda.mem_get_info()
-    return total - free - torch.cuda.memory_reserved()
+    return int(total - free - torch.cuda.memory_reserved())
 
 
 class Library:
@@ -193,7 +192,7 @@ def facts(torch: Any, request: dict[str, Any]) -> Any:
         "replayed_doubts": "\n".join(request["doubts"]),
         "allocator_conf": request["settings"],
     }
-    return (Fact * len(said))(*((key.encode(), value.encode()) for key, value in said.items()))
+    return (Fact * len(said))(*(Fact(key.encode(), value.encode()) for key, value in said.items()))
 
 
 def replay(torch: Any, library: Library, survey: int, request: dict[str, Any]) -> dict[str, Any]:
@@ -223,7 +222,7 @@ def replay(torch: Any, library: Library, survey: int, request: dict[str, Any]) -
     finally:
         if part and os.path.exists(part):
             os.unlink(part)
-    numbers = {name: getattr(outcome, name) for name, _ in Outcome._fields_ if name != "calls"}
+    numbers = {name: getattr(outcome, name) for name, *_ in Outcome._fields_ if name != "calls"}
     calls = {name: list(counts) for name, counts in zip(CALLED, outcome.calls)}
     return {"figures": figures(torch), "outcome": numbers, "calls": calls, "torch": torch.__version__}
 

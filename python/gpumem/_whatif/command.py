@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import Sequence
 
-from .. import _files, _sizes
-from .._analysis import Unreadable, answered
-from .._progress import Progress
-from .._report import say, show
+from .._machine import installed
+from .._reading.analysis import Unreadable, answered
+from .._text import sizes
+from .._text.messages import Progress, say, show
 from . import text
 from .captures import devices_of, python_for
 from .form import FORM
@@ -44,7 +44,7 @@ that is not exact, with the reason.
 
 def _card(value: str) -> int:
     try:
-        return _sizes.parse_of_card(value)
+        return sizes.parse_of_card(value)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -79,7 +79,7 @@ def main(words: Sequence[str]) -> int:
     options = _parser().parse_args(list(words))
     try:
         return _run(options)
-    except (Failed, Unreadable, _files.Missing) as error:
+    except (Failed, Unreadable, installed.Missing) as error:
         say(f"whatif: {error}")
         return NO_RESULT
 

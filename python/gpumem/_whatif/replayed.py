@@ -8,10 +8,9 @@ import tempfile
 from pathlib import Path
 from typing import Optional, Sequence
 
-from .. import _files
-from .._analysis import Unreadable, answered
-from .._progress import Progress
-from .._report import say
+from .._machine import installed
+from .._reading.analysis import Unreadable, answered
+from .._text.messages import Progress, say
 from . import text
 from .captures import devices_of, python_for
 from .form import FORM
@@ -23,7 +22,7 @@ _GIVEN = ("-h", "--help", "--whatif")
 
 def main(view: str, words: Sequence[str]) -> int:
     """Shows the view. Returns the exit status."""
-    command = [str(_files.analyzer()), view, *words]
+    command = [str(installed.analyzer()), view, *words]
     captures = [Path(word) for word in words if Path(word).is_file()]
     # More than one name: the analyzer has the error.
     whatif = _replayed(captures[0]) if len(captures) == 1 and not any(word.startswith(_GIVEN) for word in words) else None
@@ -51,7 +50,7 @@ def _replayed(capture: Path) -> Optional[str]:
     except Unreadable:
         # The analyzer says why.
         return None
-    except (Failed, _files.Missing) as error:
+    except (Failed, installed.Missing) as error:
         say(f"other settings of PyTorch's allocator were not replayed: {error}")
         return None
     finally:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, cast
 
+from .._text.sizes import Span
 from .form import Calls, Figures, FirstFailure, ReplayRow
 from .prices import Price, Prices
 from .servers import Replay, Request, Servers
 from .settings import WITH_A_FRACTION, WORTH_TRYING, combinations
-from .spans import Span
 from .unknown import variants
 
 PAGE = 2 << 20

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from .. import _files, _simulator
+from .._machine import installed, simulator
 
 # Variables that would affect the replaying process.
 _UNSET = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "CUDA_VISIBLE_DEVICES", "LD_PRELOAD")
@@ -72,16 +72,15 @@ class Servers:
 
     def __init__(self, python: str, jobs: int):
         self._jobs = jobs
-        library = _files.replayer()
+        library = installed.replayer()
         self._command = [python, "-m", "gpumem._whatif.child", str(library)]
         base = {name: value for name, value in os.environ.items() if not _changes(name)}
-        package = str(Path(_files.__file__).resolve().parent.parent)
         others = os.environ.get("PYTHONPATH")
-        base.update(LD_PRELOAD=_files.preloadable(library), PYTHONPATH=f"{package}:{others}" if others else package)
+        base.update(LD_PRELOAD=installed.preloadable(library), PYTHONPATH=f"{installed.FOLDER}:{others}" if others else installed.FOLDER)
         # A separate card for each process, on which only the replay has memory.
         costs = ("CONTEXT", "MODULE", "STREAM")
         card = {"GPUMEM_SIM_CARD": "", **{f"GPUMEM_SIM_{what}_BYTES": "0" for what in costs}}
-        self._environment = _simulator.environment(python, base, card)
+        self._environment = simulator.environment(python, base, card)
         self._running: List[_Process] = []
 
     def __enter__(self) -> Servers:

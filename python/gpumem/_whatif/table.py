@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional
 
-from .. import _sizes
+from .._text import sizes
+from .._text.sizes import Span, to
 from .prices import duration
 from .search import Result, calls, reserved, retries
 from .settings import name
-from .spans import Span, to
 
 WIDTH = 79
 
@@ -32,11 +32,11 @@ def table(own: Result, by_settings: Dict[str, Result], least: Cards) -> List[str
     for result in sorted(by_settings.values(), key=lambda r: (enough(least, r), r.rank())):
         if result.stopped:
             # Its other figures cover only a part of the run.
-            rows.append((" " + name(result.settings), [f"> {_sizes.text(own.reserved)}", *[""] * (len(heads) - 1)]))
+            rows.append((" " + name(result.settings), [f"> {sizes.text(own.reserved)}", *[""] * (len(heads) - 1)]))
             continue
         if result.fits:
             change = result.against(own) if own.fits else (0, 0)
-            cells = [to(result.span(reserved)), to(change, _change) if any(change) else ""]
+            cells = [to(result.span(reserved)), to(change, sizes.change) if any(change) else ""]
         elif result.is_unclear:
             cells = ["too close to say", ""]
         else:
@@ -70,10 +70,6 @@ def _aligned(heads: List[str], rows: List[tuple[str, List[str]]]) -> List[str]:
             label = ""
         lines.append((label.ljust(room) + figures).rstrip())
     return lines
-
-
-def _change(size: int) -> str:
-    return f"{'+' if size > 0 else ''}{_sizes.text(size)}" if size else "0"
 
 
 def without_time(by_settings: Dict[str, Result]) -> List[str]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from .. import _sizes
-from .._report import wrapped
+from .._reading.analysis import Unreadable, analyzed
+from .._text import sizes
+from .._text.messages import wrapped
+from .._text.sizes import between, less, to
 from .form import ReplayRow, Whatif
 from .saving import Saving
 from .search import ALLOCATED, UNKNOWN_CARD, Recorded, Result, reserved, worst
 from .settings import risks
-from .spans import between, less, to
 from .table import Cards, enough, table, without_time
-from .where import line
 
 # What a capture must have recorded for an exact replay.
 _NEEDED = {
@@ -61,7 +62,7 @@ def doubts(
         if same.fits and card is None and not least <= device.reserved <= greatest:
             lines.append(
                 f"{device.capture}, GPU {device.device}: under the recorded settings the replay reserves "
-                f"{between((least, greatest))} at most, the run had {_sizes.text(device.reserved)}"
+                f"{between((least, greatest))} at most, the run had {sizes.text(device.reserved)}"
             )
         saved = same.saved
         if card is None and saved:
@@ -95,8 +96,8 @@ def _card_taken(capture: Path, device: Dict[str, Any]) -> Optional[str]:
         return None
     room, which = device.get("allocator_room_bytes"), f"{capture} does not say how much memory GPU {device['ordinal']} has"
     if room:
-        return f"{which}: {_sizes.text(room)} are assumed, PyTorch's and the free memory at the failure (--card sets another size)"
-    return f"{which}: {_sizes.text(UNKNOWN_CARD)} are assumed (--card sets another size)"
+        return f"{which}: {sizes.text(room)} are assumed, PyTorch's and the free memory at the failure (--card sets another size)"
+    return f"{which}: {sizes.text(UNKNOWN_CARD)} are assumed (--card sets another size)"
 
 
 def _replay(result: Result, saving: Optional[Saving]) -> ReplayRow:
@@ -172,9 +173,9 @@ def _headline(own: Result, by_settings: Dict[str, Result], least: Cards) -> List
         first = f"{where}: {between(own.span(reserved))} reserved at the peak, for {between(tensors)} of tensors"
         first += f"; {failed} allocations failed" if failed else ""
     elif own.is_unclear:
-        first = f"{where}: too close to say whether it fits a card of {_sizes.text(card)}. If not: {_failure(own)}."
+        first = f"{where}: too close to say whether it fits a card of {sizes.text(card)}. If not: {_failure(own)}."
     else:
-        first = f"{where}: does not fit a card of {_sizes.text(card)}. {_failure(own)}."
+        first = f"{where}: does not fit a card of {sizes.text(card)}. {_failure(own)}."
     none = "None of these settings fits" + (" for sure." if any(of.is_unclear for of in by_settings.values()) else ".")
     if best.settings == own.settings:
         may = any(of.span(reserved)[0] < own.reserved for of in by_settings.values() if of is not own)
@@ -197,11 +198,11 @@ def _headline(own: Result, by_settings: Dict[str, Result], least: Cards) -> List
 def _failure(result: Result) -> str:
     """The failing request, its line and its time."""
     outcome, recorded = result.replay.outcome, result.recorded
-    size, event = _sizes.text(outcome["failed_bytes"]), outcome["failed_seq"]
+    size, event = sizes.text(outcome["failed_bytes"]), outcome["failed_seq"]
     if outcome["failed_foreign"]:
         where = " of another library or a context"
     else:
-        found = line(recorded.capture, recorded.device, event)
+        found = _line_at(recorded.capture, recorded.device, event)
         where = f" at {found}" if found else ""
     seconds = outcome["failed_time"] / 1e9
     step = f" in step {outcome['failed_step'] + 1}" if outcome["failed_step"] else ""
@@ -214,3 +215,33 @@ def _failure(result: Result) -> str:
 def _after_the_failure(result: Result) -> str:
     recorded, event = result.recorded, result.replay.outcome["failed_seq"] - 1
     return f"Lines that held memory then: gpumem-analyze lines --at {event} --device {recorded.device} {recorded.capture}"
+
+
+def _line_at(capture: Path, device: int, event: int) -> Optional[str]:
+    """The line that allocates a tensor's block at an event: its memory grows by the block. None: it is not known."""
+    before = _held(capture, device, event - 1)
+    for place, held in _held(capture, device, event).items():
+        if held > before[place]:
+            path, number = place
+            return f"{_short(path)}:{number}"
+    return None
+
+
+def _held(capture: Path, device: int, event: int) -> Counter[Tuple[str, int]]:
+    try:
+        rows = analyzed(capture, "lines", "--level", "tensor", "--at", str(event), "--device", str(device))
+    except Unreadable:
+        rows = []
+    held: Counter[Tuple[str, int]] = Counter()
+    for row in rows:
+        if row.get("file") and row.get("line"):
+            held[row["file"], row["line"]] += row["blocks"]
+    return held
+
+
+def _short(path: str) -> str:
+    """The path for a table: relative to the current folder, else its last three parts."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return "/".join(path.split("/")[-3:])

@@ -3,7 +3,8 @@
 import sys
 from typing import Any, Optional
 
-from .. import _devices, _driver, _pools, _meter
+from .._inside import meter as _meter, pools as _pools
+from .._machine import devices as _devices, driver as _driver
 from ._trace import b2mb
 
 __all__ = ["allocate_mbs", "free_bytes", "leave_free_mbs", "preload"]

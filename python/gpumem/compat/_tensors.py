@@ -3,7 +3,7 @@
 import bisect
 import gc
 import warnings
-from typing import Any, Callable, Dict, List, NamedTuple
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 __all__ = ["Seen", "dtype_bytes", "six", "storage", "tensors", "unseen", "visible"]
 
@@ -54,14 +54,14 @@ def visible(device: int, trouble: Callable[[Exception], None] = _ignore) -> List
     return list(by_memory.values())
 
 
-def _stands_for(tensor: Any) -> tuple:
+def _stands_for(tensor: Any) -> Tuple[Any, ...]:
     """The preferred tensor to represent a memory: a parameter, not a view, the larger one."""
     import torch
 
     return (isinstance(tensor, torch.nn.Parameter), tensor._base is None, tensor.numel())
 
 
-def storage(tensor: Any) -> tuple:
+def storage(tensor: Any) -> Tuple[Any, ...]:
     """Address and bytes of a tensor's memory."""
     if hasattr(tensor, "untyped_storage"):
         whole = tensor.untyped_storage()

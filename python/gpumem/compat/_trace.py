@@ -2,7 +2,7 @@
 
 from typing import Any, Optional, Tuple
 
-from .. import _library, _meter, _pools
+from .._inside import library as _library, meter as _meter, pools as _pools
 
 __all__ = ["Trace", "b2mb"]
 

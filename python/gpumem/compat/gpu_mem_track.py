@@ -10,7 +10,7 @@ import inspect
 from types import FrameType
 from typing import Any, Dict, Iterator, List, Optional, TextIO, Tuple
 
-from .. import _pools, _meter
+from .._inside import meter as _meter, pools as _pools
 from ._tensors import Seen, dtype_bytes, six, tensors, unseen, visible
 
 __all__ = ["MemTracker", "get_mem_space"]

@@ -12,7 +12,7 @@ import sys
 from types import FrameType
 from typing import Any, Callable, Dict, Iterator, Optional, Set, Tuple
 
-from .. import _meter
+from .._inside import meter as _meter
 from ._tensors import six, tensors, visible
 
 __all__ = ["get_tensors", "gpu_profile", "gpu_profile_fn", "print_tensor_sizes"]
@@ -41,7 +41,7 @@ def get_tensors() -> Iterator[Any]:
         yield from tensors(_meter.current() if device is None else device)
 
 
-def gpu_profile(frame: FrameType, event: str, arg: Any = None) -> Callable:
+def gpu_profile(frame: FrameType, event: str, arg: Any = None) -> Callable[..., Any]:
     """The trace function: writes a row when a line has run."""
     key = id(frame)
     if event == "line":

@@ -7,7 +7,7 @@ and a backward pass take on the card, module by module if they differ."""
 import contextlib
 from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
-from .. import _meter
+from .._inside import meter as _meter
 
 __all__ = ["Measured", "ModelSize", "ModuleSize", "modelsize"]
 

@@ -10,7 +10,7 @@ import torch
 from checking import MB, PRELOADED, equal, said
 
 import gpumem.compat
-from gpumem import _sampler
+from gpumem._inside import sampler
 
 gpumem.compat.install()
 
@@ -178,12 +178,12 @@ def check_names_around():
 
 def check_dropped_traces_are_not_sampled_any_more():
     gc.collect()
-    before = len(_sampler._open)
+    before = len(sampler._open)
     gc.disable()
     try:
         for _ in range(5):
             mem.GPUMemTrace()
-        equal(len(_sampler._open), before)
+        equal(len(sampler._open), before)
     finally:
         gc.enable()
 

@@ -75,9 +75,9 @@ def check_caches_are_emptied():
 
 
 def check_a_handle():
-    from gpumem import _devices
+    from gpumem._machine import devices
 
-    handle = _devices.find(torch.cuda.current_device()).handle
+    handle = devices.find(torch.cuda.current_device()).handle
     equal(mem.gpu_mem_get_used_fast(handle), mem.gpu_mem_get_used())
 
 

@@ -11,11 +11,11 @@ gpumem.compat.install()
 import GPUtil  # noqa: E402
 import simulator  # noqa: E402
 
-from gpumem import _driver  # noqa: E402
+from gpumem._machine import driver  # noqa: E402
 
 
 def check_cards():
-    hold = _driver.Allocation(1024 * MB)
+    hold = driver.Allocation(1024 * MB)
     books = simulator.books()["devices"]
     cards = GPUtil.getGPUs()
     equal([card.id for card in cards], list(range(len(books))))
@@ -36,7 +36,7 @@ def check_cards():
 
 def check_what_is_free():
     several = len(GPUtil.getGPUs()) > 1
-    hold = _driver.Allocation(6144 * MB)
+    hold = driver.Allocation(6144 * MB)
     equal(GPUtil.getAvailable(order="memory", limit=1), [1 if several else 0])
     equal(GPUtil.getAvailable(limit=8, maxMemory=0.25), [1] if several else [])
     equal(GPUtil.getAvailable(limit=8, excludeID=[0]), [1] if several else [])

@@ -14,7 +14,7 @@ gpumem.compat.install()
 import ipyexperiments  # noqa: E402
 from ipyexperiments.utils import ipython, mem  # noqa: E402
 
-from gpumem import _sampler  # noqa: E402
+from gpumem._inside import sampler  # noqa: E402
 
 SHAPE = r"""
 \*\*\* Experiment started with the CPU-only backend
@@ -130,12 +130,12 @@ def check_rising_figures_are_sampled_without_a_pause():
             if len(pauses) == 40:
                 gauge.close()
 
-    before, _sampler.time = _sampler.time, Clock
+    before, sampler.time = sampler.time, Clock
     try:
-        gauge = _sampler.Gauge(lambda: value[0])
-        _sampler._thread.join(60)
+        gauge = sampler.Gauge(lambda: value[0])
+        sampler._thread.join(60)
     finally:
-        _sampler.time = before
+        sampler.time = before
     equal(gauge.peak, 10)
     first = pauses.index(0)
     level = first + pauses[first:].index(0.001)

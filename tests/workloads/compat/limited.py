@@ -2,14 +2,14 @@
 
 from checking import MB, equal
 
-from gpumem import _driver
+from gpumem._machine import driver
 from gpumem.compat.ipyexperiments.utils import mem
 
 
 def check_little_left():
     for _ in range(2):
         hold = mem.gpu_mem_leave_free_mbs(100)
-        free, total = _driver.free_and_total(0)
+        free, total = driver.free_and_total(0)
         equal((total, mem.gpu_mem_get_total_mbs()), (2048 * MB, 2048))
         assert abs(free / MB - 100) <= 2, free
         equal(mem.gpu_mem_allocate_mbs(200), None)

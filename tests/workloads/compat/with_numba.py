@@ -14,7 +14,7 @@ import ipyexperiments.utils.mem as experiments  # noqa: E402
 import simulator  # noqa: E402
 from fastai.utils import mem  # noqa: E402
 
-from gpumem import _devices  # noqa: E402
+from gpumem._machine import devices  # noqa: E402
 
 
 def held(megabytes):
@@ -55,10 +55,10 @@ def check_memory_taken_up():
 
 
 def check_the_current_device():
-    equal(_devices.current(), 0)
+    equal(devices.current(), 0)
     first = held(16)
     cuda.select_device(1)
-    equal((_devices.current(), mem.gpu_mem_get()), (1, mem.gpu_mem_get(1)))
+    equal((devices.current(), mem.gpu_mem_get()), (1, mem.gpu_mem_get(1)))
     assert mem.gpu_mem_get(0) != mem.gpu_mem_get(1)
     trace = mem.GPUMemTrace()
     x = held(48)

@@ -55,7 +55,8 @@ class Accumulation:
 
     def _is_engines(self) -> bool:
         frames = (ctypes.c_void_p * _DEPTH)()
-        for address in frames[: self._backtrace(frames, _DEPTH)]:
+        for frame in frames[: self._backtrace(frames, _DEPTH)]:
+            address = frame or 0
             engines = self._engine.get(address)
             if engines is None:
                 symbol = _Symbol()

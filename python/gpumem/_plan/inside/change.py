@@ -1,5 +1,4 @@
-"""One common change for less memory, made to a program that does not have it. GPUMEM_PLAN_CHANGE selects
-it.
+"""One common change for less memory, made to a program that does not have it. GPUMEM_PLAN_CHANGE selects it.
 
 | change | effect |
 |---|---|

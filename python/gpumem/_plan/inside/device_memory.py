@@ -38,8 +38,7 @@ class DeviceMemory:
         self._set.argtypes = [ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t]
 
     def read(self, tensor: Any) -> Optional[Any]:
-        """A copy of the tensor on the CPU, in new storage, with its shape; `None` if its elements are too
-        scattered."""
+        """A copy of the tensor on the CPU, in new storage, with its shape; `None` if its elements are too scattered."""
         empty, size = self.empty, tensor.element_size()
         shape, strides = tensor.shape, tensor.stride()
         if tensor.numel() == 0:
@@ -120,7 +119,7 @@ class DeviceMemory:
             # The first call on a thread: the runtime makes the device's context current.
             self._torch.cuda.mem_get_info(tensor.device)
             result = call(to, source, size)
-        return result == 0
+        return bool(result == 0)
 
 
 def _dims(shape: Any, strides: Any) -> Dims:

@@ -1,9 +1,8 @@
 """Tracks the storages whose values are the same as in the real program.
 
-Device memory is known if it was copied from known host memory, zeroed, or written by an operation that was
-computed from known values. Host memory is known unless it was copied from unknown device memory, or computed
-from that. The state applies to a whole storage: a write to a part of it only changes the state if the part is
-unknown."""
+Device memory is known if it was copied from known host memory, zeroed, or written by an operation that was computed
+from known values. Host memory is known unless it was copied from unknown device memory, or computed from that. The
+state applies to a whole storage: a write to a part of it only changes the state if the part is unknown."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ class Known:
         self._strided = torch.strided
         self._device: Dict[int, int] = {}
         self._host: Dict[int, int] = {}
-        # Files that are mapped and not read: address, bytes, the storage, and the largest part that counts as
-        # read.
+        # Files that are mapped and not read: address, bytes, the storage, and the largest part that counts as read.
         self._mapped: List[Tuple[int, int, int, int]] = []
         self._sweep_at = _FIRST_SWEEP
         self._lock = threading.Lock()
@@ -53,8 +51,7 @@ class Known:
         return all(map(self, tensors))
 
     def mapped(self, storage: Any, read: int) -> None:
-        """Records the storage of a mapped file whose values are not read, except parts of up to `read`
-        bytes."""
+        """Records the storage of a mapped file whose values are not read, except parts of up to `read` bytes."""
         with self._lock:
             self._mapped = [each for each in self._mapped if not self._gone(each)]
             self._mapped.append((storage.data_ptr(), storage.nbytes(), storage._weak_ref(), read))
@@ -119,7 +116,7 @@ class Known:
                 return False
             extent += (length - 1) * stride
         # A tensor with gaps spans more than its elements.
-        return extent == tensor.numel() and extent * tensor.element_size() >= tensor.untyped_storage().nbytes()
+        return bool(extent == tensor.numel() and extent * tensor.element_size() >= tensor.untyped_storage().nbytes())
 
     def _forget(self, table: Dict[int, int], key: int) -> None:
         reference = table.pop(key, None)

@@ -1,7 +1,6 @@
 """The part `lines`: records where the program reads device data, in the file that GPUMEM_PLAN_LINES names.
 
-There is one record for each file, line and operation: the count, whether the value was known, and the first
-value."""
+There is one record for each file, line and operation: the count, whether the value was known, and the first value."""
 
 from __future__ import annotations
 

@@ -58,9 +58,8 @@ def ensure(torch: Any) -> Optional[Any]:
 
 
 def _leave(torch: Any) -> None:
-    """Removes the mode at the end of a thread. Otherwise PyTorch would acquire the GIL to remove it, which aborts
-    the process if Python has already ended. Code that runs while modules are unloaded must not need the mode
-    either."""
+    """Removes the mode at the end of a thread. Otherwise PyTorch would acquire the GIL to remove it, which aborts the
+    process if Python has already ended. Code that runs while modules are unloaded must not need the mode either."""
     from torch.utils._python_dispatch import _pop_mode
 
     if torch._C._len_torch_dispatch_stack() == 1 and torch._C._get_dispatch_stack_at(0) is _installed:

@@ -101,7 +101,7 @@ class Rule:
             return SKIPPED
         return COMPUTED
 
-    def work(self, args: Any) -> int:
+    def work(self, args: Any) -> Any:
         """Approximate number of multiplications; 0 if there is one for each element."""
         if self.product is not None and len(args) > self.product + 1:
             left, right = args[self.product], args[self.product + 1]

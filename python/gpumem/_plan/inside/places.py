@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from functools import lru_cache
+from types import FrameType
 from typing import NamedTuple, Optional
 
 _INSIDE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -40,7 +41,7 @@ def here() -> Place:
     """The newest line of the program's own code on this thread; without one, the newest outside of PyTorch and of
     this folder, and `NOWHERE` on a thread that runs no other Python (autograd's)."""
     other: Optional[Place] = None
-    frame = sys._getframe(1)
+    frame: Optional[FrameType] = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if is_own_code(code.co_filename):
@@ -51,7 +52,7 @@ def here() -> Place:
     return other or NOWHERE
 
 
-def _place(frame: "sys.FrameType") -> Place:  # type: ignore[name-defined]
+def _place(frame: FrameType) -> Place:
     code = frame.f_code
     return Place(os.path.abspath(code.co_filename) if code.co_filename[:1] != "<" else code.co_filename,
                  frame.f_lineno, getattr(code, "co_qualname", code.co_name))

@@ -96,5 +96,5 @@ def _slot(path: str, base: int) -> Optional[int]:
         for offset, info, _ in struct.iter_unpack("<QQq", table(*entries)):
             if info & 0xFFFFFFFF in (_JUMP_SLOT, _GLOB_DAT):
                 if ctypes.c_uint32.from_address(symbols + 24 * (info >> 32)).value == name:
-                    return base + offset
+                    return int(base + offset)
     return None

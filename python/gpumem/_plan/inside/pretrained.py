@@ -17,7 +17,7 @@ import struct
 import sys
 import tempfile
 import threading
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from .unseen import when_imported
 

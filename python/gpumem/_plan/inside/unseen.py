@@ -1,5 +1,4 @@
-"""Code that writes device memory without the dispatch mode: compiled regions, Triton's kernels, replays of CUDA
-graphs.
+"""Code that writes device memory without the dispatch mode: compiled regions, Triton's kernels, replays of CUDA graphs.
 
 Their arguments become unknown. They are detected where PyTorch and Triton start them."""
 
@@ -72,9 +71,13 @@ def when_imported(name: str, act: Callable[[Any], None], without: str = "what it
                 find = getattr(finder, "find_spec", None)
                 spec = find(wanted, path, target) if finder is not self and find else None
                 if spec is not None:
-                    _after_its_body(spec.loader, lambda module: (sys.meta_path.remove(self), attempt(module)))
+                    _after_its_body(spec.loader, self._loaded)
                     return spec
             return None
+
+        def _loaded(self, module: Any) -> None:
+            sys.meta_path.remove(self)
+            attempt(module)
 
     sys.meta_path.insert(0, Waiting())
 

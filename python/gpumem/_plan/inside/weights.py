@@ -108,7 +108,7 @@ class Weights:
         return self._without_values(rule, func, args, kwargs)
 
     def _is_plain(self, tensor: Any) -> bool:
-        return tensor.device.type == "cpu" and tensor.layout == self._torch.strided
+        return bool(tensor.device.type == "cpu" and tensor.layout == self._torch.strided)
 
     def is_left_out(self, tensor: Any) -> bool:
         """Whether a host tensor with unknown values is too large to move them."""

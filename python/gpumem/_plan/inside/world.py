@@ -9,7 +9,7 @@ import ctypes
 import functools
 import os
 import sys
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Sequence
 
 FAKE = "fake"
 
@@ -147,7 +147,7 @@ def _communicate(torch: Any, world: int, rank: int) -> None:
 def _take_buffers(torch: Any, nccl: Any, world: int, rank: int) -> None:
     ident, communicator, memory = _UniqueId(), ctypes.c_void_p(), ctypes.c_void_p()
     size, floats, add = ctypes.c_size_t(256), 7, 0
-    steps = (
+    steps: Sequence[Callable[[], int]] = (
         lambda: nccl.ncclGetUniqueId(ctypes.byref(ident)),
         lambda: nccl.ncclCommInitRank(ctypes.byref(communicator), world, ident, rank),
         lambda: nccl.ncclMemAlloc(ctypes.byref(memory), size),

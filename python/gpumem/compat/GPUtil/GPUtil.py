@@ -9,7 +9,7 @@ import random
 import time
 from typing import Any, Dict, List, Optional, Sequence
 
-from ... import _nvml
+from ..._machine import nvml as _nvml
 from . import _table
 
 __all__ = [

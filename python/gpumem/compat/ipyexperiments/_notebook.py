@@ -13,14 +13,14 @@ def shell() -> Optional[Any]:
     return get() if get is not None else None
 
 
-def register(event: str, callback: Callable) -> None:
+def register(event: str, callback: Callable[..., Any]) -> None:
     """Registers `callback` for each `event` of IPython; no effect without a shell."""
     events = getattr(shell(), "events", None)
     if events is not None:
         events.register(event, callback)
 
 
-def unregister(event: str, callback: Callable) -> None:
+def unregister(event: str, callback: Callable[..., Any]) -> None:
     """Undoes `register`, if it is still in effect."""
     events = getattr(shell(), "events", None)
     if events is not None and callback in events.callbacks.get(event, ()):

@@ -35,7 +35,7 @@ def _share(part: int, whole: int) -> float:
     return 100 * part / whole if whole else 100.0
 
 
-def state(rows: List[Row]) -> str:
+def state(rows: Sequence[Row]) -> str:
     """`*** Current state`: used, free and total of each row."""
     width = _width(rows)
     lines = ["\n*** Current state:", f"RAM: {'Used':>{width}} {'Free':>{width}} {'Total':>{width}}    {'Util':>{width}}"]
@@ -44,7 +44,7 @@ def state(rows: List[Row]) -> str:
     return "\n".join(lines)
 
 
-def outcome(rows: List[Row]) -> str:
+def outcome(rows: Sequence[Row]) -> str:
     """`*** Experiment memory`: consumed and reclaimed of each row."""
     width = _width(rows, least=8)
     lines = ["\n*** Experiment memory:", f"RAM: {'Consumed':>{width}}       {'Reclaimed':>{width}}"]
@@ -53,7 +53,7 @@ def outcome(rows: List[Row]) -> str:
     return "\n".join(lines)
 
 
-def cell(rows: List[Row], seconds: float) -> str:
+def cell(rows: Sequence[Row], seconds: float) -> str:
     """A cell's three or two lines: consumed, peaked and total of each row."""
     width = _width(rows, least=10)
     columns = f"{'△Consumed':>{width}} {'△Peaked':>{width}}    {'Used Total':>{width}}"
@@ -61,7 +61,7 @@ def cell(rows: List[Row], seconds: float) -> str:
     return "\n".join([head, *(f"･ {name}: {_columns(values, width)} MB |" for name, values in rows)])
 
 
-def compact_cell(rows: List[Row], seconds: float) -> str:
+def compact_cell(rows: Sequence[Row], seconds: float) -> str:
     """The same in one line."""
     parts = [f"{name}: {'/'.join(str(b2mb(value)) for value in values)} MB" for name, values in rows]
     return " | ".join([*parts, f"Time {secs2time(seconds)}", "(Consumed/Peaked/Used Total)"])

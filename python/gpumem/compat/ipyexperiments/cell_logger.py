@@ -10,10 +10,10 @@ import time
 import weakref
 from typing import Any, List, NamedTuple, Optional, Tuple
 
-from ... import _devices, _library, _meter, _ram
-from .. import _host
+from ..._inside import library as _library, meter as _meter
+from ..._machine import devices as _devices, ram as _ram
 from . import _notebook, _report
-from ._device import DeviceMemory
+from ._device import DeviceMemory, HostMark
 from ._report import b2mb, int2width, secs2time
 from .utils.mem import get_nvml_gpu_id
 
@@ -77,7 +77,7 @@ class _Cell:
         if device is not None:
             _library.read_card()
         self._gpu = _meter.Mark(device, name="CellLogger") if device is not None else None
-        self._host = _host.HostMark()
+        self._host = HostMark()
         self._began = time.monotonic()
         self._seconds: Optional[float] = None
 

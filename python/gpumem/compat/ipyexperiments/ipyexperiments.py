@@ -13,7 +13,8 @@ import sys
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from ... import _devices, _driver, _meter, _nvml, _ram
+from ..._inside import meter as _meter
+from ..._machine import devices as _devices, driver as _driver, nvml as _nvml, ram as _ram
 from .._card import preload
 from . import _notebook, _report
 from ._device import DeviceMemory

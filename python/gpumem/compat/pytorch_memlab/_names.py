@@ -11,7 +11,7 @@ class Names:
     tensor, so a name is valid only while its tensor exists."""
 
     def __init__(self) -> None:
-        self._known: Dict[int, Tuple[weakref.ref, str, int]] = {}
+        self._known: Dict[int, Tuple["weakref.ref[Any]", str, int]] = {}
         self._given = 0
         self._numbered = 0
 
@@ -30,7 +30,7 @@ class Names:
         """A tensor's name; the next number if it has none."""
         known = self._find(tensor)
         if known is not None:
-            return known[1]
+            return str(known[1])
         name = f"{type(tensor).__name__}{self._numbered}"
         self._numbered += 1
         self.give(tensor, name)

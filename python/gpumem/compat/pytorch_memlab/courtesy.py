@@ -3,7 +3,7 @@
 import gc
 from typing import Any, Dict, List, Tuple
 
-from ... import _pools
+from ..._inside import pools as _pools
 from .._tensors import storage
 
 __all__ = ["Courtesy"]

@@ -4,7 +4,7 @@ import gc
 from collections import defaultdict
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from ... import _meter
+from ..._inside import meter as _meter
 from .._tensors import storage
 from ._names import Names
 from .utils import readable_size

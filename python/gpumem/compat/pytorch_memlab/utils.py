@@ -6,8 +6,7 @@ __all__ = ["readable_size"]
 
 
 def readable_size(num_bytes: float) -> str:
-    """Bytes with two decimals and the unit (2**10 steps): `0.00B`, `40.00K`, `2.00M`; an empty text for
-    nan."""
+    """Bytes with two decimals and the unit (2**10 steps): `0.00B`, `40.00K`, `2.00M`; an empty text for nan."""
     if isnan(num_bytes):
         return ""
     size = float(num_bytes)

@@ -1,10 +1,11 @@
 """The base of callbacks for fastai's learner. They work without fastai, for any training loop that calls
 `on_epoch_begin` and `on_epoch_end`."""
 
+import tracemalloc
 import weakref
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
-__all__ = ["LearnerCallback"]
+__all__ = ["LearnerCallback", "PythonMemory"]
 
 
 class LearnerCallback:
@@ -43,3 +44,31 @@ def _reference(learn: Optional[Any]) -> Callable[[], Any]:
         return weakref.ref(learn)
     except TypeError:  # None, or an object that takes no weak references
         return lambda: learn
+
+
+class PythonMemory:
+    """Memory of Python's allocator since a mark, as `tracemalloc` counts it, from `start` to `stop`. If the program already traces, its
+    tracing does not change."""
+
+    def __init__(self) -> None:
+        self._ours = False
+        self._start = self._peak_before = 0
+
+    def start(self) -> None:
+        self.stop()
+        if not tracemalloc.is_tracing():
+            tracemalloc.start()
+            self._ours = True
+        self._start, self._peak_before = (0, 0) if self._ours else tracemalloc.get_traced_memory()
+
+    def read(self) -> Tuple[int, int]:
+        """Bytes used, and their peak."""
+        live, peak = tracemalloc.get_traced_memory()
+        used = live - self._start
+        known = peak - self._start if peak > self._peak_before else 0
+        return used, max(used, known, 0)
+
+    def stop(self) -> None:
+        if self._ours:
+            tracemalloc.stop()
+            self._ours = False

@@ -3,8 +3,7 @@
 from typing import Any, Dict, List, Optional
 
 from ..utils import mem as _mem
-from ._learner import LearnerCallback
-from ._python_memory import PythonMemory
+from ._learner import LearnerCallback, PythonMemory
 
 
 class CpuPeakMemMetric(LearnerCallback):

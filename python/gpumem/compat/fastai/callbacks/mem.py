@@ -5,8 +5,7 @@ from typing import Any, Dict, List, Optional
 from ..._card import preload
 from ..._trace import Trace, b2mb
 from ..utils import mem as _mem
-from ._learner import LearnerCallback
-from ._python_memory import PythonMemory
+from ._learner import LearnerCallback, PythonMemory
 
 
 class PeakMemMetric(LearnerCallback):

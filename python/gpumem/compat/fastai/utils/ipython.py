@@ -73,7 +73,7 @@ def _wanted(error: BaseException) -> bool:
     return any(text in str(error) for text in _CLEARED)
 
 
-def gpu_mem_restore(func: Callable) -> Callable:
+def gpu_mem_restore(func: Callable[..., Any]) -> Callable[..., Any]:
     """Under IPython, an exception of the kinds above that leaves the function holds none of its variables."""
 
     @functools.wraps(func)

@@ -7,7 +7,8 @@ import functools
 from collections import namedtuple
 from typing import Any, Callable, List, Optional, Tuple
 
-from .... import _devices, _pools, _meter, _nvml
+from ...._inside import meter as _meter, pools as _pools
+from ...._machine import devices as _devices, nvml as _nvml
 from ..._card import preload as _preload
 from ..._trace import Trace, b2mb
 from . import _star
@@ -54,7 +55,7 @@ def gpu_mem_get_all() -> List[GPUMemory]:
 
 def gpu_mem_get_free() -> int:
     """Free MB of the current card, without emptying the frameworks' caches."""
-    return gpu_mem_get().free
+    return int(gpu_mem_get().free)
 
 
 def gpu_mem_get_free_no_cache() -> int:
@@ -65,7 +66,7 @@ def gpu_mem_get_free_no_cache() -> int:
 
 def gpu_mem_get_used() -> int:
     """Used MB of the current card, without emptying the frameworks' caches."""
-    return gpu_mem_get().used
+    return int(gpu_mem_get().used)
 
 
 def gpu_mem_get_used_fast(gpu_handle: Any) -> int:
@@ -154,7 +155,7 @@ class GPUMemTrace(Trace):
             self.report("exit")
 
 
-def gpu_mem_trace(func: Callable) -> Callable:
+def gpu_mem_trace(func: Callable[..., Any]) -> Callable[..., Any]:
     """Reports used and peaked memory of each call of a function, under the function's name."""
 
     @functools.wraps(func)

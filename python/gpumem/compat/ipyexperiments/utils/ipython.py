@@ -1,8 +1,7 @@
 """`ipyexperiments.utils.ipython`: exceptions that hold no memory.
 
-IPython keeps the last exception with its traceback, and so the local variables of all frames: their memory is
-held until the next exception. The frames are cleared here before IPython gets them; `%debug` then shows no
-variables."""
+IPython keeps the last exception with its traceback, and so the local variables of all frames: their memory is held
+until the next exception. The frames are cleared here before IPython gets them; `%debug` then shows no variables."""
 
 import functools
 import os
@@ -24,7 +23,7 @@ def is_in_ipython() -> bool:
 IS_IN_IPYTHON = is_in_ipython()
 
 
-def ipython_tb_clear_frames(func: Callable) -> Callable:
+def ipython_tb_clear_frames(func: Callable[..., Any]) -> Callable[..., Any]:
     """Under IPython, an exception that leaves the function holds none of its variables."""
 
     @functools.wraps(func)

@@ -5,7 +5,8 @@ module imports without a GPU and without PyTorch; figures are then 0."""
 
 from typing import Any, Optional
 
-from .... import _devices, _pools, _meter
+from ...._inside import meter as _meter, pools as _pools
+from ...._machine import devices as _devices
 from ..._card import allocate_mbs, leave_free_mbs, preload
 from ..._trace import b2mb
 from ...fastai.utils.mem import GPUMemory, gpu_mem_get

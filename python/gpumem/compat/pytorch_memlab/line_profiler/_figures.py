@@ -7,7 +7,7 @@ line raised it, else it is the greater of before and after. All other values are
 import sys
 from typing import Dict
 
-from .... import _meter, _pools
+from ...._inside import meter as _meter, pools as _pools
 
 __all__ = ["Gauge", "PEAKS"]
 

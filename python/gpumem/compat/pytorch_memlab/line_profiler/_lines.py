@@ -6,8 +6,7 @@ from typing import Any, Callable, Dict, Optional
 
 __all__ = ["Watcher", "watcher"]
 
-# The function that a watcher calls: the frame's key, its code, and the line that begins; None when the
-# frame is left.
+# The function that a watcher calls: the frame's key, its code, and the line that begins; None when the frame is left.
 Seen = Callable[[int, CodeType, Optional[int]], None]
 
 
@@ -99,7 +98,7 @@ class _Monitor(Watcher):
 class _Tracer(Watcher):
     """With sys.settrace, on this thread; an existing trace function is called as if it were alone."""
 
-    _earlier: Optional[Callable] = None
+    _earlier: Optional[Callable[..., Any]] = None
 
     def add(self, code: CodeType) -> None:
         super().add(code)
@@ -119,14 +118,14 @@ class _Tracer(Watcher):
             if sys.gettrace() == self._trace:
                 sys.settrace(self._earlier)
 
-    def _trace(self, frame: FrameType, event: str, arg: Any) -> Optional[Callable]:
+    def _trace(self, frame: FrameType, event: str, arg: Any) -> Optional[Callable[..., Any]]:
         earlier = self._earlier(frame, event, arg) if self._earlier is not None else None
         if frame.f_code not in self._codes or not self.running:
             return earlier
         self._seen(id(frame), frame.f_code, frame.f_code.co_firstlineno)
         inner = [earlier]
 
-        def local(frame: FrameType, event: str, arg: Any) -> Callable:
+        def local(frame: FrameType, event: str, arg: Any) -> Callable[..., Any]:
             if inner[0] is not None:
                 inner[0] = inner[0](frame, event, arg)
             if self.running and event in ("line", "return"):

@@ -2,7 +2,7 @@
 
 import argparse
 import shlex
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from .line_profiler import DEFAULT_COLUMNS, LineProfiler
 
@@ -54,7 +54,7 @@ def mlrun(line: str, cell: Optional[str], names: Names, local: Optional[Names] =
     return None if options.quiet else shown
 
 
-def _rest(line: str, words: list) -> str:
+def _rest(line: str, words: List[str]) -> str:
     """The rest of a line after these words."""
     for word in words:
         line = line[line.index(word) + len(word):]

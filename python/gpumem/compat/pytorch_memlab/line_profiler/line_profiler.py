@@ -10,7 +10,8 @@ import warnings
 from types import CodeType
 from typing import Any, Callable, Dict, List, Optional, Sequence, TextIO, Tuple, Union
 
-from .... import _devices, _meter, _pools
+from ...._inside import meter as _meter, pools as _pools
+from ...._machine import devices as _devices
 from ._figures import Gauge
 from ._lines import watcher
 from .line_records import RecordsDisplay, Table, check_columns
@@ -20,7 +21,7 @@ __all__ = ["DEFAULT_COLUMNS", "LineProfiler"]
 DEFAULT_COLUMNS = ("active_bytes.all.peak", "reserved_bytes.all.peak")
 Gpu = Union[int, str, Any]  # also a torch.device
 Gpus = Union[Gpu, Sequence[Gpu]]
-Wanted = Union[None, str, Sequence[str], Callable]
+Wanted = Union[None, str, Sequence[str], Callable[..., Any]]
 # The figures of one function's lines, for one card (its ordinal), or for the target card (None).
 _Key = Tuple[CodeType, Optional[int]]
 _Figures = Dict[int, Dict[str, float]]
@@ -34,10 +35,10 @@ class LineProfiler:
     `target_gpu`: CUDA's ordinal or a `torch.device`, which may change at any time; or several, each with a separate
     table."""
 
-    def __init__(self, *functions: Callable, target_gpu: Gpus = 0) -> None:
+    def __init__(self, *functions: Callable[..., Any], target_gpu: Gpus = 0) -> None:
         self.target_gpu = target_gpu
         self.enabled = False
-        self._functions: Dict[CodeType, Callable] = {}
+        self._functions: Dict[CodeType, Callable[..., Any]] = {}
         self._records: Dict[_Key, _Figures] = {}
         # For each running frame: the line that runs, and a gauge for each card.
         self._running: Dict[int, Tuple[int, List[Gauge]]] = {}
@@ -45,7 +46,7 @@ class LineProfiler:
         for function in functions:
             self.add_function(function)
 
-    def add_function(self, func: Callable) -> None:
+    def add_function(self, func: Callable[..., Any]) -> None:
         """Adds a function or a method; decorators are unwrapped."""
         inner = inspect.unwrap(func)
         inner = getattr(inner, "__func__", inner)
@@ -94,7 +95,8 @@ class LineProfiler:
         return isinstance(self.target_gpu, (list, tuple, range, set, frozenset))
 
     def _gpus(self) -> List[int]:
-        return list(map(_ordinal, self.target_gpu if self._several() else [self.target_gpu]))
+        wanted: Any = self.target_gpu
+        return list(map(_ordinal, wanted if self._several() else [wanted]))
 
     def _seen(self, key: int, code: CodeType, line: Optional[int]) -> None:
         """A line begins in a frame, or (None) the frame is left."""
@@ -137,7 +139,7 @@ class LineProfiler:
         ]
         return RecordsDisplay(tables)
 
-    def _table(self, function: Callable, gpu: Optional[int], columns: Sequence[str], figures: _Figures) -> Table:
+    def _table(self, function: Callable[..., Any], gpu: Optional[int], columns: Sequence[str], figures: _Figures) -> Table:
         try:
             lines, first = inspect.getsourcelines(function)
         except OSError:
@@ -161,7 +163,7 @@ def _ordinal(gpu: Gpu) -> int:
     return operator.index(gpu)
 
 
-def _is_wanted(code: CodeType, function: Callable, wanted: Wanted) -> bool:
+def _is_wanted(code: CodeType, function: Callable[..., Any], wanted: Wanted) -> bool:
     if wanted is None:
         return True
     if callable(wanted):

@@ -28,7 +28,7 @@ def _without_a_card() -> None:
     global_line_profiler.enable()
 
 
-def _watch(func: Callable) -> None:
+def _watch(func: Callable[..., Any]) -> None:
     global_line_profiler.add_function(func)
     if global_line_profiler.has_device():
         if not global_line_profiler.enabled:
@@ -37,7 +37,7 @@ def _watch(func: Callable) -> None:
         _without_a_card()
 
 
-def profile(func: Callable, columns: Sequence[str] = DEFAULT_COLUMNS) -> Callable:
+def profile(func: Callable[..., Any], columns: Sequence[str] = DEFAULT_COLUMNS) -> Callable[..., Any]:
     """Profiles a function in every call, and prints its lines when the program ends."""
     _watch(func)
     atexit.register(global_line_profiler.print_stats, func, columns)
@@ -45,10 +45,10 @@ def profile(func: Callable, columns: Sequence[str] = DEFAULT_COLUMNS) -> Callabl
 
 
 def profile_every(output_interval: int = 1, enable: bool = True,
-                  columns: Sequence[str] = DEFAULT_COLUMNS) -> Callable[[Callable], Callable]:
+                  columns: Sequence[str] = DEFAULT_COLUMNS) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Profiles a function, and prints its lines after every `output_interval`-th call that returns."""
 
-    def decorate(func: Callable) -> Callable:
+    def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
         if not enable:
             return func
         _watch(func)

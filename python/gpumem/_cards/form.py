@@ -1,8 +1,0 @@
-"""The JSON of `gpumem card list` and `gpumem card show`."""
-
-from typing import List
-
-from .._forms import CardFile, Form
-
-LIST = Form("card-list", List[CardFile])
-SHOW = Form("card-show", CardFile)

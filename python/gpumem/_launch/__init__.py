@@ -1,0 +1,1 @@
+"""Starts programs with libgpumem.so preloaded, and keeps what they recorded."""
