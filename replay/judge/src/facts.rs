@@ -5,7 +5,7 @@ mod largest;
 mod places;
 
 pub(crate) use collect::sums;
-pub(crate) use places::{begins, is_the_programs, line_at, makes_weights};
+pub(crate) use places::{begins, caller_of, is_the_programs, line_at, makes_weights};
 
 use gpumem_capture::{Level, PlacementId, ProcessKey, Seq, StackId};
 use gpumem_replay::attribution::{Owner, Split, owner};
@@ -59,6 +59,8 @@ pub struct Request {
     pub largest_before: Option<u64>,
     /// How many it got.
     pub allocations_before: u64,
+    /// How many threads made parameters with this stack, if all of these are live.
+    pub threads: u32,
 }
 
 /// Live memory of a line in one category.

@@ -13,7 +13,7 @@ use gpumem_replay::{Category, attribution::Owner};
 
 use crate::facts::Facts;
 use crate::kept::Kept;
-use crate::rules::{NOTABLE, notable};
+use crate::rules::{NOTABLE, is_of_later_model, makes_state, notable, of_category};
 use crate::verdict::{Kind, Verdict};
 
 /// What is true if nothing is known.
@@ -29,7 +29,7 @@ pub fn what(names: &Names, facts: &Facts, verdict: &Verdict) -> String {
         facts,
         verdict,
     };
-    text.what() + &text.besides()
+    text.what() + &text.beside_weights() + &text.besides()
 }
 
 /// What to do about it; `None` if nothing is known to help.
@@ -214,11 +214,11 @@ impl Text<'_> {
                     self.kept_by()
                 )
             }
-            Kind::OptimizerState if !notable(self.verdict.bytes, facts.live, NOTABLE) => {
-                let of = |category| {
-                    let parts = facts.parts.iter().filter(|of| of.category == category);
-                    parts.map(|of| of.figure.bytes).sum::<u64>()
-                };
+            Kind::OptimizerState
+                if facts.steps > 0 && makes_state(facts)
+                    || !notable(self.verdict.bytes, facts.live, NOTABLE) =>
+            {
+                let of = |category| of_category(facts, category).bytes;
                 // Those that are trained have gradients.
                 let gradients = of(Category::Gradient);
                 let (whose, parameters) = match of(Category::Parameter) {
@@ -262,12 +262,18 @@ impl Text<'_> {
                 self.share(),
                 self.line_and_split(),
                 self.kept_by(),
-                self.several_models()
+                self.several_models() + &self.copied()
             ),
             Kind::Largest => {
+                let line = match self.derives() {
+                    Some(line) => format!(
+                        "what {line} computes with torch.autograd.functional through {}",
+                        self.line()
+                    ),
+                    None => self.line_and_split(),
+                };
                 format!(
-                    "{} holds most: {size} ({}) in {}{}{}",
-                    self.line_and_split(),
+                    "{line} holds most: {size} ({}) in {}{}{}",
                     self.share(),
                     self.blocks(),
                     self.kept_by(),
@@ -331,10 +337,14 @@ impl Text<'_> {
         let now = peaks.now.max(with_request);
         match peaks.steps >= STEPS && notable(now, peaks.before, MORE) {
             true => format!(
-                "; this step needs at least {} of tensors, and none of the {} before needed more than {}",
+                "; this step needs at least {} of tensors, and none of the {} before needed more than {}{}",
                 bytes(now),
                 many(peaks.steps, "step", "steps"),
-                bytes(peaks.before)
+                bytes(peaks.before),
+                match is_of_later_model(self.facts) {
+                    true => "; the model was made after the first of them",
+                    false => "",
+                }
             ),
             false => String::new(),
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpumem_replay::{Category, Figure};
+use gpumem_replay::{Category, Figure, ThreadPhase};
 
 use super::held::{MUCH, held, proven};
 use super::{LEFT, NOTABLE, notable, of_line};
@@ -25,7 +25,8 @@ pub(super) fn models_in(facts: &Facts) -> Vec<Vec<usize>> {
     }
     let of_models = |all: &Vec<(HolderKind, usize)>| {
         let mut kinds = all.iter().map(|(kind, _)| *kind);
-        all.len() > 1 && kinds.any(|kind| kind == HolderKind::Parameters)
+        let has = all.len() > 1 && kinds.any(|kind| kind == HolderKind::Parameters);
+        has && !is_one_model(facts, all)
     };
     let mut models: Vec<_> = containers.into_values().filter(of_models).collect();
     models.iter_mut().for_each(|all| {
@@ -33,6 +34,57 @@ pub(super) fn models_in(facts: &Facts) -> Vec<Vec<usize>> {
     });
     let holders = |all: Vec<(HolderKind, usize)>| all.into_iter().map(|(_, at)| at).collect();
     models.into_iter().map(holders).collect()
+}
+
+/// Whether what a container has are parts of one model, such as its layers: the round that runs made all their gradients,
+/// and not several optimizers have their state.
+fn is_one_model(facts: &Facts, all: &[(HolderKind, usize)]) -> bool {
+    let blocks = facts.holders.as_ref().map(|of| &of.blocks);
+    let is_gradient = |large: &&Large| {
+        let at = blocks.and_then(|blocks| blocks.get(&large.address));
+        at.is_some_and(|at| all.contains(&(HolderKind::Gradients, *at)))
+    };
+    let mut gradients = facts.largest.iter().filter(is_gradient).peekable();
+    let optimizers = facts.all_holders().iter().any(Holder::is_of_optimizers);
+    !optimizers && gradients.peek().is_some() && gradients.all(|of| of.is_of_round)
+}
+
+/// Whether the program made its models after the first step: an earlier one was trained.
+pub(crate) fn is_of_later_model(facts: &Facts) -> bool {
+    let kind = |large: &Large| {
+        let holders = facts.holders.as_ref()?;
+        Some(holders.all.get(*holders.blocks.get(&large.address)?)?.kind)
+    };
+    let all = facts.largest.iter();
+    let all = all.filter(|of| kind(of) == Some(HolderKind::Parameters));
+    let oldest = all.clone().map(|of| of.seq).min();
+    // Another size of a small model does not matter.
+    let is_large = notable(all.map(|of| of.bytes).sum(), facts.live, LEFT);
+    is_large && facts.peaks.first.is_some() && oldest > facts.peaks.first
+}
+
+/// Whether an optimizer's step makes the request for its state: the first one of the program, or of a later model.
+pub(crate) fn makes_state(facts: &Facts) -> bool {
+    let request = &facts.request;
+    let is_in_step = request.stacks.purpose.phase() == ThreadPhase::Optimizer;
+    let of = |category: Category| {
+        let is_of = move |large: &&Large| {
+            let part = facts.parts.get(large.part);
+            part.is_some_and(|part| part.category == category)
+        };
+        facts.largest.iter().filter(is_of)
+    };
+    let newest = |category| of(category).map(|of| of.seq).max();
+    let [state, gradients] = [Category::OptimizerState, Category::Gradient].map(newest);
+    let is_first =
+        facts.steps == 0 || is_of_later_model(facts) && (state.is_none() || state > gradients);
+    is_in_step && is_first && !request.in_foreach && !request.has_no_size
+}
+
+/// The state of an optimizer for a model that was made after earlier ones were trained.
+pub(super) fn later_state(facts: &Facts) -> Option<Verdict> {
+    let counts = facts.steps > 0 && makes_state(facts);
+    counts.then(|| super::of_state(facts))
 }
 
 /// The state of earlier optimizers: a container has several, and not their models.
@@ -150,7 +202,8 @@ pub(super) fn earlier_model(facts: &Facts) -> Option<Verdict> {
         let is_one = holder.is_own && !holder.has_range();
         is_one && holder.kind == HolderKind::Parameters && is_enough(holder.bytes) && is_before(*at)
     };
-    let may = !facts.request.in_forward && !facts.request.in_backward;
+    // Each thread has one.
+    let may = !facts.request.in_forward && !facts.request.in_backward && facts.request.threads < 2;
     let mut all = holders.all.iter().enumerate().filter(counts);
     let (at, holder) = all.next().filter(|_| may)?;
     Some(Verdict {
@@ -253,7 +306,9 @@ pub(super) fn models(facts: &Facts, verdict: Verdict) -> Verdict {
     };
     let is_same = |other: &Holder| (other.name(), &other.place) == (of.name(), &of.place);
     let count = models.iter().filter(|(_, other)| is_same(other)).count();
-    match count > 1 || of.cached_by().is_some() {
+    // Values of a dictionary, before any is trained.
+    let is_dictionary = of.text.ends_with("[…]") && !facts.trains;
+    match count > 1 || is_dictionary || of.cached_by().is_some() {
         true => Verdict {
             certainty: Certainty::Proven,
             holders: vec![*first],

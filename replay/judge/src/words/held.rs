@@ -42,11 +42,27 @@ impl Text<'_> {
             text += " (float64)";
         }
         match holder.kind {
-            HolderKind::Graph => format!("the graph of {text}"),
+            HolderKind::Graph => format!("the graph of {text}{}", self.or_same(holder)),
             HolderKind::Parameters => format!("the parameters and buffers of {text}"),
             HolderKind::Gradients => format!("the gradients of {text}"),
             _ => text,
         }
+    }
+
+    /// Another variable of the same place and size that something else has, too: the graph may go through it.
+    fn or_same(&self, graph: &Holder) -> String {
+        let all = || {
+            let all = self.facts.all_holders().iter();
+            all.filter(|of| of.kind == HolderKind::Object && of.place == graph.place)
+        };
+        let own = all().find(|of| of.text == graph.text);
+        let is_same = |of: &&Holder| {
+            let is_size = own.is_some_and(|own| own.bytes == of.bytes && own.bytes > 512);
+            is_size && of.text != graph.text && of.is_variable() && of.frees == Some(0)
+        };
+        let may = self.verdict.kind == Kind::NoBackward && graph.is_variable();
+        let other = all().find(is_same).filter(|_| may && graph.also.is_none());
+        other.map_or_else(String::new, |of| format!(" or {}", of.text))
     }
 
     /// `metric.preds[0…213], local of main (train.py:31)`
@@ -89,7 +105,11 @@ impl Text<'_> {
 
     /// Who keeps it, at the end of a sentence.
     pub(super) fn kept_by(&self) -> String {
-        let holders: Vec<&Holder> = self.holders().collect();
+        let mut holders: Vec<&Holder> = self.holders().collect();
+        // What the forward that runs needs is a small part.
+        if holders.iter().any(|of| !of.is_in_forward()) {
+            holders.retain(|of| !of.is_in_forward());
+        }
         let place = holders.first().map(|holder| &holder.place);
         if let Some((name, place)) = self.models() {
             return format!("; kept by {name}, {place}");
@@ -98,6 +118,7 @@ impl Text<'_> {
             return format!("; kept by {}", of_native(holder));
         }
         let also = holders.iter().find_map(|holder| holder.also.as_ref());
+        let also = also.filter(|also| !also.contains(".forward ("));
         let also = also.map_or_else(String::new, |also| format!("; also by {also}"));
         let is_one_place = holders.iter().all(|holder| Some(&holder.place) == place);
         let kept = match self.part_with(&holders) {

@@ -5,9 +5,9 @@ use gpumem_replay::attribution::is_in_checkpoint;
 use gpumem_replay::units::bytes;
 
 use super::Text;
-use crate::facts::Large;
+use crate::facts::{Large, caller_of};
 use crate::holders::{Holder, HolderKind};
-use crate::rules::{LEFT, NOTABLE, notable};
+use crate::rules::{GREW, LEFT, NOTABLE, is_of_later_model, notable};
 use crate::verdict::Kind;
 
 impl Text<'_> {
@@ -21,20 +21,103 @@ impl Text<'_> {
             Kind::OptimizerState,
             Kind::Activations,
         ];
-        let is_one = |of: &&Holder| {
-            let is_object = matches!(of.kind, HolderKind::Object | HolderKind::Parameters);
-            is_object && of.is_own && of.is_double()
+        let own = || self.facts.all_holders().iter().filter(|of| of.is_own);
+        let is_object =
+            |of: &&Holder| matches!(of.kind, HolderKind::Object | HolderKind::Parameters);
+        let mut all = own().filter(is_object).filter(|of| of.is_double());
+        let most = all.next()?;
+        let next = all.find(|of| of.bytes >= most.bytes / 2 && of.name() != most.name());
+        let names = match next {
+            Some(next) => format!("{} and {} are", most.name(), next.name()),
+            None => format!("{} is", most.name()),
         };
-        let all = self.facts.all_holders().iter().filter(is_one);
-        let most = all.max_by_key(|of| of.bytes)?;
-        let counts = notable(most.bytes, self.facts.live, NOTABLE);
+        // Also what graphs have.
+        let double: u64 = own().map(|of| of.double).sum();
+        let counts = notable(double, self.facts.live, NOTABLE);
         let advice = self
             .of_kind()
             .filter(|_| counts && kinds.contains(&self.verdict.kind))?;
+        // Autocast leaves such numbers as they are.
+        let advice = advice.replace(" or torch.autocast", "");
         Some(format!(
-            "{} is float64: .float() needs half, also in what is computed from it, if that is precise enough; or {advice}",
-            most.name()
+            "{names} float64: .float() needs half, also in what is computed from it, if that is precise enough; or {advice}"
         ))
+    }
+
+    /// An object, such as a checkpoint, with as much as the parameters of a model, without which the request may have fitted.
+    fn copy_of_weights(&self) -> Option<&Holder> {
+        let kinds = [
+            Kind::Activations,
+            Kind::Model,
+            Kind::OptimizerState,
+            Kind::LargeRequest,
+        ];
+        let all = || self.facts.all_holders().iter().filter(|of| of.is_own);
+        let is_copy = |of: &&Holder| {
+            let mut models = all().filter(|of| of.kind == HolderKind::Parameters);
+            let is_object = of.kind == HolderKind::Object && of.text.contains(['\'', '…']);
+            is_object
+                && of.is_element()
+                && !of.is_of_optimizer()
+                && of.frees != Some(0)
+                && models.any(|model| (model.bytes, model.blocks) == (of.bytes, of.blocks))
+        };
+        let is_enough = |of: &&Holder| {
+            of.bytes >= crate::rules::missing(self.facts)
+                && notable(of.bytes, self.facts.live, GREW)
+        };
+        let counts = kinds.contains(&self.verdict.kind) && self.holder().is_none();
+        all().find(is_copy).filter(|_| counts).filter(is_enough)
+    }
+
+    /// That object, after what is true.
+    pub(super) fn beside_weights(&self) -> String {
+        let named = |of: &Holder| {
+            format!(
+                "; {} has as much as the weights of a model: {}",
+                self.named(of),
+                bytes(of.bytes)
+            )
+        };
+        self.copy_of_weights().map_or_else(String::new, named)
+    }
+
+    /// What to do about it first.
+    pub(super) fn without_copy(&self, advice: String) -> String {
+        match self.copy_of_weights() {
+            Some(of) => format!(
+                "del {}, if it is loaded and not needed any more, or keep it on the host: torch.load(…, map_location=\"cpu\"), .cpu(); or {advice}",
+                of.name()
+            ),
+            None => advice,
+        }
+    }
+
+    /// The line that calls copy.deepcopy(), if that makes the request.
+    pub(super) fn copier(&self) -> Option<String> {
+        let line = caller_of(self.names, self.facts.request.stacks.py, "/copy.py")?;
+        Some(self.at(Some(&line)))
+    }
+
+    /// What it has so far.
+    pub(super) fn copied(&self) -> String {
+        let request = self.facts.request.owner.clone().whole();
+        let parts = self.facts.parts.iter().filter(|of| of.owner == request);
+        let sum: u64 = parts.map(|of| of.figure.bytes).sum();
+        let text = |line| {
+            format!(
+                "; {line} copies them with copy.deepcopy(), {} so far",
+                bytes(sum)
+            )
+        };
+        self.copier().map_or_else(String::new, text)
+    }
+
+    /// The line that calls torch.autograd.functional, such as jacobian(), if that made the request.
+    pub(super) fn derives(&self) -> Option<String> {
+        let file = "torch/autograd/functional.py";
+        let line = caller_of(self.names, self.facts.request.stacks.py, file)?;
+        Some(self.at(Some(&line)))
     }
 
     pub(super) fn advice_of_activations(&self) -> &'static str {
@@ -45,6 +128,8 @@ impl Text<'_> {
             "use a smaller batch, if they grow with it, or checkpoint smaller parts of the model: of each, all tensors are live while it runs"
         } else if self.facts.request.is_without_backward {
             "evaluating, or a model that is not trained: use torch.no_grad(); training: use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast"
+        } else if !self.largest_step().is_empty() && is_of_later_model(self.facts) {
+            "use a smaller model, or a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast"
         } else if !self.largest_step().is_empty() {
             "limit the size of the largest batch, or its longest sequence; else use a smaller batch, or torch.utils.checkpoint or torch.autocast"
         } else if self.has_other_models() {
@@ -59,6 +144,11 @@ impl Text<'_> {
         let request = &self.facts.request;
         if self.holder().is_some() {
             return self.advice_of_kept();
+        }
+        if let Some(line) = self.derives() {
+            return format!(
+                "call torch.autograd.functional at {line} for fewer rows at a time, or for fewer of the outputs"
+            );
         }
         if self.is_of_set_up() {
             return format!(
@@ -86,15 +176,22 @@ impl Text<'_> {
     fn advice_of_kept(&self) -> String {
         let line = self.line();
         let name = self.holder().map_or("it", Holder::name);
+        // The line that requests may work with a variable of its function.
+        let function = self.facts.request.owner.line().map(|line| &*line.function);
+        let is_mine = |of: &Holder| {
+            let place = of.place.strip_prefix("local of ");
+            place.is_some_and(|place| place.split(' ').next() == function)
+        };
         let drop = match self.holder().is_some_and(Holder::is_variable) {
-            true => format!("del {name} before, if nothing uses it any more"),
-            false => format!("keep {name} on the host with .cpu()"),
+            true if self.holder().is_some_and(is_mine) => String::new(),
+            true => format!(", or del {name} before, if nothing uses it any more"),
+            false => format!(", or keep {name} on the host with .cpu()"),
         };
         let lacks = match crate::rules::missing(self.facts) {
             0 => String::new(),
             missing => format!("; the request lacks {}", bytes(missing)),
         };
-        format!("allocate less at {line}, or {drop}{lacks}")
+        format!("allocate less at {line}{drop}{lacks}")
     }
 
     /// The object of the program that has most of what is live, if that is half of it.
@@ -134,7 +231,14 @@ impl Text<'_> {
         let is_model = |of: &&Holder| of.is_own && of.kind == HolderKind::Parameters;
         let is_large = |of: &&Holder| notable(of.bytes, self.verdict.bytes, LEFT);
         let models: Vec<&Holder> = all.filter(is_model).filter(is_large).collect();
-        if models.len() < 2 || self.holder().is_some() {
+        if self.holder().is_some() {
+            return String::new();
+        }
+        if self.facts.request.threads > 1 {
+            let threads = self.facts.request.threads;
+            return format!("; {threads} threads make models there, and keep them");
+        }
+        if models.len() < 2 {
             return String::new();
         }
         let names = models.iter().take(MOST);
