@@ -5,7 +5,7 @@ mod largest;
 mod places;
 
 pub(crate) use collect::sums;
-pub(crate) use places::{begins, caller_of, is_the_programs, line_at, makes_weights};
+pub(crate) use places::{begins, is_the_programs, line_at, makes_weights};
 
 use gpumem_capture::{Level, PlacementId, ProcessKey, Seq, StackId};
 use gpumem_replay::attribution::{Owner, Split, owner};
@@ -300,6 +300,27 @@ impl Facts {
                 .unwrap_or(bytes),
             _ => whole_pages(bytes),
         }
+    }
+
+    /// The holder of a block.
+    pub(crate) fn holder_of(&self, large: &Large) -> Option<usize> {
+        self.holders.as_ref()?.blocks.get(&large.address).copied()
+    }
+
+    /// Blocks of a category.
+    pub(crate) fn largest_of(&self, category: Category) -> impl Iterator<Item = &Large> + Clone {
+        let is_of = move |of: &&Large| {
+            self.parts
+                .get(of.part)
+                .is_some_and(|of| of.category == category)
+        };
+        self.largest.iter().filter(is_of)
+    }
+
+    /// Live memory of a category.
+    pub(crate) fn of_category(&self, category: Category) -> Figure {
+        let all = self.parts.iter().filter(|of| of.category == category);
+        all.map(|of| of.figure).sum()
     }
 
     /// Who kept blocks; empty if the recorder did not look for it.

@@ -311,9 +311,8 @@ fn kind_of(facts: &Facts, kept: &Kept) -> (Kind, Certainty) {
 fn largest(facts: &Facts) -> Option<Verdict> {
     let parts = sums(facts.parts.iter().map(|part| (part.category, part.figure)));
     let most = parts.first()?.0;
-    let of_category = |category| of_category(facts, category);
-    let state = of_category(Category::OptimizerState).bytes;
-    let parameters = of_category(Category::Parameter).bytes;
+    let state = facts.of_category(Category::OptimizerState).bytes;
+    let parameters = facts.of_category(Category::Parameter).bytes;
     let is_much = notable(state.saturating_add(parameters), facts.live, NOTABLE);
     let category = match is_much && models::makes_state(facts) {
         true => Category::OptimizerState,
@@ -330,35 +329,18 @@ fn largest(facts: &Facts) -> Option<Verdict> {
         _ if models::is_of_parameters(facts) => return Some(models::of_walk(facts)),
         _ => return Some(largest_line(facts)),
     };
-    let figure = of_category(category);
+    let line = facts.parts.iter().find(|part| part.category == category);
+    let line = line.map_or(&facts.request.owner, |part| &part.owner);
+    let figure = facts.of_category(category);
     // One large tensor in a forward may also be a value that no backward needs.
     if kind == Kind::Activations && figure.blocks <= FEW {
         return Some(largest_line(facts));
     }
-    let verdict = of_line(kind, figure, line_with(facts, category));
+    let verdict = of_line(kind, figure, line);
     Some(match kind {
         Kind::Model => models::models(facts, verdict),
         _ => verdict,
     })
-}
-
-/// Live memory of a category.
-pub(crate) fn of_category(facts: &Facts, category: Category) -> Figure {
-    let all = facts.parts.iter().filter(|of| of.category == category);
-    all.map(|of| of.figure).sum()
-}
-
-/// The line with most of it; without any, that of the request.
-fn line_with(facts: &Facts, category: Category) -> &Owner {
-    let line = facts.parts.iter().find(|part| part.category == category);
-    line.map_or(&facts.request.owner, |part| &part.owner)
-}
-
-/// The state of an optimizer, which its step makes.
-fn of_state(facts: &Facts) -> Verdict {
-    let category = Category::OptimizerState;
-    let figure = of_category(facts, category);
-    of_line(Kind::OptimizerState, figure, line_with(facts, category))
 }
 
 /// The line with most memory, in all categories.

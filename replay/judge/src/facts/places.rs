@@ -2,7 +2,6 @@
 
 use gpumem_capture::{CodeId, PyFrame, StackId};
 use gpumem_replay::attribution::{Line, Owner};
-use gpumem_replay::backward::{Origin, chain};
 use gpumem_replay::names::Names;
 
 use crate::rounds::Loop;
@@ -52,25 +51,6 @@ pub(crate) fn line_at(names: &Names, code: CodeId, offset: i32) -> Option<Owner>
         function: of.name.clone(),
     };
     Some(Owner::Line(line, None))
-}
-
-/// The program's line that calls a function in a file of PyTorch or Python, if a stack runs through one.
-pub(crate) fn caller_of(names: &Names, stack: StackId, file: &str) -> Option<Owner> {
-    let ran = names.backwards.get(&stack);
-    let stack = match ran.map(|ran| chain(names, ran).1) {
-        Some(Origin::Forward(forward)) => forward,
-        Some(Origin::NoPython | Origin::Lost) => return None,
-        None => stack,
-    };
-    let (frames, _) = names.py_stacks.get(&stack)?;
-    let is_in = |of: &PyFrame| {
-        let code = names.codes.get(&of.code);
-        code.is_some_and(|code| code.file.ends_with(file)) && !is_the_programs(names, of.code)
-    };
-    let oldest = frames.iter().rposition(is_in)?;
-    let mut callers = frames.iter().skip(oldest);
-    let caller = callers.find(|of| is_the_programs(names, of.code))?;
-    line_at(names, caller.code, caller.offset)
 }
 
 /// The line at which a round begins.

@@ -39,26 +39,22 @@ pub(super) fn models_in(facts: &Facts) -> Vec<Vec<usize>> {
 /// Whether what a container has are parts of one model, such as its layers: the round that runs made all their gradients,
 /// and not several optimizers have their state.
 fn is_one_model(facts: &Facts, all: &[(HolderKind, usize)]) -> bool {
-    let blocks = facts.holders.as_ref().map(|of| &of.blocks);
-    let is_gradient = |large: &&Large| {
-        let at = blocks.and_then(|blocks| blocks.get(&large.address));
-        at.is_some_and(|at| all.contains(&(HolderKind::Gradients, *at)))
-    };
-    let mut gradients = facts.largest.iter().filter(is_gradient).peekable();
+    let has = |at| all.contains(&(HolderKind::Gradients, at));
+    let blocks = facts.largest.iter();
+    let mut gradients = blocks
+        .filter(|of| facts.holder_of(of).is_some_and(has))
+        .peekable();
     let optimizers = facts.all_holders().iter().any(Holder::is_of_optimizers);
     !optimizers && gradients.peek().is_some() && gradients.all(|of| of.is_of_round)
 }
 
-/// Whether the program made its models after the first step: an earlier one was trained.
+/// Whether the program made its models after the first step: an earlier one was trained. The size of a small model does not
+/// matter.
 pub(crate) fn is_of_later_model(facts: &Facts) -> bool {
-    let kind = |large: &Large| {
-        let holders = facts.holders.as_ref()?;
-        Some(holders.all.get(*holders.blocks.get(&large.address)?)?.kind)
-    };
+    let is_one = |at: usize| facts.all_holders()[at].kind == HolderKind::Parameters;
     let all = facts.largest.iter();
-    let all = all.filter(|of| kind(of) == Some(HolderKind::Parameters));
+    let all = all.filter(|of| facts.holder_of(of).is_some_and(is_one));
     let oldest = all.clone().map(|of| of.seq).min();
-    // Another size of a small model does not matter.
     let is_large = notable(all.map(|of| of.bytes).sum(), facts.live, LEFT);
     is_large && facts.peaks.first.is_some() && oldest > facts.peaks.first
 }
@@ -66,25 +62,19 @@ pub(crate) fn is_of_later_model(facts: &Facts) -> bool {
 /// Whether an optimizer's step makes the request for its state: the first one of the program, or of a later model.
 pub(crate) fn makes_state(facts: &Facts) -> bool {
     let request = &facts.request;
-    let is_in_step = request.stacks.purpose.phase() == ThreadPhase::Optimizer;
-    let of = |category: Category| {
-        let is_of = move |large: &&Large| {
-            let part = facts.parts.get(large.part);
-            part.is_some_and(|part| part.category == category)
-        };
-        facts.largest.iter().filter(is_of)
-    };
-    let newest = |category| of(category).map(|of| of.seq).max();
-    let [state, gradients] = [Category::OptimizerState, Category::Gradient].map(newest);
-    let is_first =
-        facts.steps == 0 || is_of_later_model(facts) && (state.is_none() || state > gradients);
-    is_in_step && is_first && !request.in_foreach && !request.has_no_size
+    let newest = |category| facts.largest_of(category).map(|of| of.seq).max();
+    let state = newest(Category::OptimizerState);
+    let is_new = state.is_none() || state > newest(Category::Gradient);
+    request.stacks.purpose.phase() == ThreadPhase::Optimizer
+        && (facts.steps == 0 || is_new && is_of_later_model(facts))
+        && !request.in_foreach
+        && !request.has_no_size
 }
 
 /// The state of an optimizer for a model that was made after earlier ones were trained.
 pub(super) fn later_state(facts: &Facts) -> Option<Verdict> {
-    let counts = facts.steps > 0 && makes_state(facts);
-    counts.then(|| super::of_state(facts))
+    let is_later = facts.steps > 0 && makes_state(facts);
+    is_later.then(|| super::largest(facts)).flatten()
 }
 
 /// The state of earlier optimizers: a container has several, and not their models.
@@ -164,19 +154,13 @@ const SIZES: usize = 4;
 pub(super) fn earlier_model(facts: &Facts) -> Option<Verdict> {
     let holders = facts.holders.as_ref()?;
     let of = |at: usize| move |large: &&Large| holders.blocks.get(&large.address) == Some(&at);
-    let is_parameter = |large: &&Large| {
-        let part = facts.parts.get(large.part);
-        part.is_some_and(|part| part.category == Category::Parameter)
-    };
     let is_model = |of: &&Holder| of.is_own && of.kind == HolderKind::Parameters;
     let is_alone = holders.all.iter().filter(is_model).count() == 1;
     let is_before = |at: usize| {
         let own = || facts.largest.iter().filter(of(at));
         let newest = own().map(|large| large.seq).max();
-        let rest = facts.largest.iter().filter(|large| !of(at)(large));
-        let rest = rest
-            .filter(is_parameter)
-            .filter(|large| Some(large.seq) > newest);
+        let rest = facts.largest_of(Category::Parameter);
+        let rest = rest.filter(|large| !of(at)(large) && Some(large.seq) > newest);
         let sizes: Vec<u64> = rest.clone().map(|large| large.bytes).collect();
         let rest = rest.map(|large| (large.seq, large.stack));
         let request = (facts.request.seq, facts.request.stacks.py);

@@ -3,6 +3,7 @@
 use gpumem_replay::Category;
 
 use super::Text;
+use super::needs::COPY;
 use crate::holders::{Holder, HolderKind};
 use crate::kept::{Kept, KeptLine};
 use crate::rules::is_of_later_model;
@@ -14,7 +15,14 @@ const STREAMS: u64 = 4;
 impl Text<'_> {
     pub(super) fn advice(&self) -> Option<String> {
         let advice = self.in_float32().or(self.of_kind());
-        let advice = self.or_settings(advice.map(|of| self.without_copy(of)))?;
+        let advice = self.or_settings(advice)?;
+        let advice = match self.copy_of_weights() {
+            Some(of) => format!(
+                "del {}, if it is loaded and not needed any more, or keep it on the host: torch.load(…, map_location=\"cpu\"), .cpu(); or {advice}",
+                of.name()
+            ),
+            None => advice,
+        };
         Some(match self.fits_without_others() {
             true => format!(
                 "{advice}; or end the other processes, which nvidia-smi lists, or use another GPU"
@@ -73,20 +81,23 @@ impl Text<'_> {
             Kind::New => return None,
             Kind::Alike => "use a smaller batch, if they grow with it, compute it in parts, for example with .split() over the rows, change a tensor in place where no graph needs it, or free these tensors earlier".into(),
             Kind::Copies => self.advice_of_copies(),
-            Kind::OptimizerState if self.facts.foreach >= crate::rules::missing(self.facts).saturating_add(self.facts.request.bytes.saturating_mul(2)) => {
-                "pass foreach=False to the optimizer, whose step then needs temporary memory for one tensor at a time; use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or train fewer parameters".into()
-            }
-            Kind::OptimizerState if is_of_later_model(self.facts) => {
-                "use a smaller model, or an optimizer with less state (SGD, 8-bit Adam), or shard the state (ZeRO, FSDP)".into()
-            }
             Kind::OptimizerState => {
-                "use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or train fewer parameters".into()
+                let request = self.facts.request.bytes.saturating_mul(2);
+                let foreach = match self.facts.foreach >= crate::rules::missing(self.facts).saturating_add(request) {
+                    true => "pass foreach=False to the optimizer, whose step then needs temporary memory for one tensor at a time; ",
+                    false => "",
+                };
+                let less = match is_of_later_model(self.facts) {
+                    true => "use a smaller model",
+                    false => "train fewer parameters",
+                };
+                format!("{foreach}use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or {less}")
             }
             Kind::Workspaces => {
                 "set CUBLAS_WORKSPACE_CONFIG=:4096:2:16:8 or :16:8 for smaller ones, at some cost in speed".into()
             }
             Kind::Activations => self.advice_of_activations().into(),
-            Kind::Model if self.copier().is_some() => {
+            Kind::Model if self.caller(COPY).is_some() => {
                 "make the copy on the host, for example of the model's state_dict() with .cpu(), or change the model in place; or use a smaller data type (bfloat16, 8 bits)".into()
             }
             Kind::Model if self.holder().is_some() => {
@@ -332,12 +343,9 @@ impl Text<'_> {
                 format!("drop the references to them{graph}, or move them to the host with .cpu(){view}")
             }
         };
-        Some(
-            match self.verdict.kind == Kind::PreviousRound && !self.longest().is_empty() {
-                true => format!("{text}; and limit the size of a batch, or its longest sequence"),
-                false => text,
-            },
-        )
+        let is_long = self.verdict.kind == Kind::PreviousRound && !self.longest().is_empty();
+        let limit = "; and limit the size of a batch, or its longest sequence";
+        Some(text + limit.get(..).filter(|_| is_long).unwrap_or_default())
     }
 
     pub(super) fn advice_of_large_request(&self) -> String {
@@ -364,10 +372,11 @@ impl Text<'_> {
                 let host = host.filter(is_enough);
                 let host = host.map_or_else(String::new, |of| format!("; or keep {} on the host with .cpu()", of.name()));
                 // Without a model, there is no batch.
-                match crate::rules::of_category(self.facts, Category::Parameter).bytes {
-                    0 => format!("request less at once: check the shape of the result, or compute it in parts or with a smaller data type, if the operator can{host}"),
-                    _ => format!("request less at once: compute it in parts, or use a smaller data type or batch{host}"),
-                }
+                let (check, batch) = match self.facts.of_category(Category::Parameter).bytes {
+                    0 => ("check the shape of the result, or ", ", if the operator can"),
+                    _ => ("", " or batch"),
+                };
+                format!("request less at once: {check}compute it in parts, or use a smaller data type{batch}{host}")
             }
         }
     }

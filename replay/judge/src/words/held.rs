@@ -42,27 +42,11 @@ impl Text<'_> {
             text += " (float64)";
         }
         match holder.kind {
-            HolderKind::Graph => format!("the graph of {text}{}", self.or_same(holder)),
+            HolderKind::Graph => format!("the graph of {text}"),
             HolderKind::Parameters => format!("the parameters and buffers of {text}"),
             HolderKind::Gradients => format!("the gradients of {text}"),
             _ => text,
         }
-    }
-
-    /// Another variable of the same place and size that something else has, too: the graph may go through it.
-    fn or_same(&self, graph: &Holder) -> String {
-        let all = || {
-            let all = self.facts.all_holders().iter();
-            all.filter(|of| of.kind == HolderKind::Object && of.place == graph.place)
-        };
-        let own = all().find(|of| of.text == graph.text);
-        let is_same = |of: &&Holder| {
-            let is_size = own.is_some_and(|own| own.bytes == of.bytes && own.bytes > 512);
-            is_size && of.text != graph.text && of.is_variable() && of.frees == Some(0)
-        };
-        let may = self.verdict.kind == Kind::NoBackward && graph.is_variable();
-        let other = all().find(is_same).filter(|_| may && graph.also.is_none());
-        other.map_or_else(String::new, |of| format!(" or {}", of.text))
     }
 
     /// `metric.preds[0…213], local of main (train.py:31)`
@@ -255,10 +239,9 @@ impl Text<'_> {
         let Some(line) = self.verdict.line.as_ref() else {
             return String::new();
         };
-        let blocks = self.facts.holders.as_ref().map(|of| &of.blocks);
         let is_held = |of: &&Large| {
-            let at = blocks.and_then(|blocks| blocks.get(&of.address));
-            at.is_some_and(|at| self.verdict.holders.contains(at))
+            let at = self.facts.holder_of(of);
+            at.is_some_and(|at| self.verdict.holders.contains(&at))
         };
         let (mut all, mut mine) = (0, 0);
         for of in self.facts.largest.iter().filter(is_held) {

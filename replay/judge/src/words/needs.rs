@@ -1,14 +1,18 @@
 //! What to do where a program needs more than the card has: activations, one line, numbers of double precision.
 
 use gpumem_replay::Category;
-use gpumem_replay::attribution::is_in_checkpoint;
+use gpumem_replay::attribution::{Owner, caller_of, is_in_checkpoint};
 use gpumem_replay::units::bytes;
 
 use super::Text;
-use crate::facts::{Large, caller_of};
+use crate::facts::Large;
 use crate::holders::{Holder, HolderKind};
 use crate::rules::{GREW, LEFT, NOTABLE, is_of_later_model, notable};
 use crate::verdict::Kind;
+
+/// Where copy.deepcopy() and torch.autograd.functional.jacobian() are.
+pub(super) const COPY: &str = "/copy.py";
+pub(super) const FUNCTIONAL: &str = "/torch/autograd/functional.py";
 
 impl Text<'_> {
     /// What to do first where much of the memory is numbers of double precision, such as NumPy's.
@@ -45,79 +49,39 @@ impl Text<'_> {
     }
 
     /// An object, such as a checkpoint, with as much as the parameters of a model, without which the request may have fitted.
-    fn copy_of_weights(&self) -> Option<&Holder> {
-        let kinds = [
-            Kind::Activations,
-            Kind::Model,
-            Kind::OptimizerState,
-            Kind::LargeRequest,
-        ];
+    pub(super) fn copy_of_weights(&self) -> Option<&Holder> {
+        use Kind::{Activations, LargeRequest, Model, OptimizerState};
         let all = || self.facts.all_holders().iter().filter(|of| of.is_own);
         let is_copy = |of: &&Holder| {
             let mut models = all().filter(|of| of.kind == HolderKind::Parameters);
             let is_object = of.kind == HolderKind::Object && of.text.contains(['\'', '…']);
-            is_object
-                && of.is_element()
-                && !of.is_of_optimizer()
-                && of.frees != Some(0)
-                && models.any(|model| (model.bytes, model.blocks) == (of.bytes, of.blocks))
+            let may = is_object && of.is_element() && !of.is_of_optimizer();
+            may && of.frees != Some(0)
+                && models.any(|model| model.figure() == of.figure())
+                && of.bytes >= crate::rules::missing(self.facts)
         };
-        let is_enough = |of: &&Holder| {
-            of.bytes >= crate::rules::missing(self.facts)
-                && notable(of.bytes, self.facts.live, GREW)
-        };
-        let counts = kinds.contains(&self.verdict.kind) && self.holder().is_none();
-        all().find(is_copy).filter(|_| counts).filter(is_enough)
+        let is_kind = matches!(
+            self.verdict.kind,
+            Activations | LargeRequest | Model | OptimizerState
+        );
+        let may =
+            |of: &&Holder| notable(of.bytes, self.facts.live, GREW) && self.holder().is_none();
+        all().find(is_copy).filter(may).filter(|_| is_kind)
     }
 
-    /// That object, after what is true.
-    pub(super) fn beside_weights(&self) -> String {
-        let named = |of: &Holder| {
-            format!(
-                "; {} has as much as the weights of a model: {}",
-                self.named(of),
-                bytes(of.bytes)
-            )
-        };
-        self.copy_of_weights().map_or_else(String::new, named)
-    }
-
-    /// What to do about it first.
-    pub(super) fn without_copy(&self, advice: String) -> String {
-        match self.copy_of_weights() {
-            Some(of) => format!(
-                "del {}, if it is loaded and not needed any more, or keep it on the host: torch.load(…, map_location=\"cpu\"), .cpu(); or {advice}",
-                of.name()
-            ),
-            None => advice,
-        }
-    }
-
-    /// The line that calls copy.deepcopy(), if that makes the request.
-    pub(super) fn copier(&self) -> Option<String> {
-        let line = caller_of(self.names, self.facts.request.stacks.py, "/copy.py")?;
-        Some(self.at(Some(&line)))
-    }
-
-    /// What it has so far.
-    pub(super) fn copied(&self) -> String {
-        let request = self.facts.request.owner.clone().whole();
-        let parts = self.facts.parts.iter().filter(|of| of.owner == request);
-        let sum: u64 = parts.map(|of| of.figure.bytes).sum();
-        let text = |line| {
-            format!(
-                "; {line} copies them with copy.deepcopy(), {} so far",
-                bytes(sum)
-            )
-        };
-        self.copier().map_or_else(String::new, text)
-    }
-
-    /// The line that calls torch.autograd.functional, such as jacobian(), if that made the request.
-    pub(super) fn derives(&self) -> Option<String> {
-        let file = "torch/autograd/functional.py";
+    /// The line that calls into a file, if that makes the request.
+    pub(super) fn caller(&self, file: &str) -> Option<String> {
         let line = caller_of(self.names, self.facts.request.stacks.py, file)?;
-        Some(self.at(Some(&line)))
+        Some(self.at(Some(&Owner::Line(line, None))))
+    }
+
+    /// That the request's line copies a model, and what it has so far.
+    pub(super) fn copied(&self) -> String {
+        let line = self.facts.request.owner.clone().whole();
+        let parts = self.facts.parts.iter().filter(|of| of.owner == line);
+        let sum = bytes(parts.map(|of| of.figure.bytes).sum());
+        let text = |line| format!("; {line} calls copy.deepcopy(), whose copy has {sum} so far");
+        self.caller(COPY).map_or_else(String::new, text)
     }
 
     pub(super) fn advice_of_activations(&self) -> &'static str {
@@ -145,7 +109,7 @@ impl Text<'_> {
         if self.holder().is_some() {
             return self.advice_of_kept();
         }
-        if let Some(line) = self.derives() {
+        if let Some(line) = self.caller(FUNCTIONAL) {
             return format!(
                 "call torch.autograd.functional at {line} for fewer rows at a time, or for fewer of the outputs"
             );
@@ -214,14 +178,16 @@ impl Text<'_> {
     /// Whether the verdict's line allocated its large blocks before the last parameter of a model was made: no batch.
     fn is_of_set_up(&self) -> bool {
         let part = |of: &Large| self.facts.parts.get(of.part);
-        let is_parameter = |of: &&Large| {
-            let category = part(of).map(|part| part.category);
-            category == Some(Category::Parameter)
-        };
         let is_mine = |of: &&Large| part(of).map(|part| &part.owner) == self.verdict.line.as_ref();
-        let all = || self.facts.largest.iter();
-        let newest = all().filter(is_mine).map(|of| of.seq).max();
-        newest.is_some() && newest < all().filter(is_parameter).map(|of| of.seq).max()
+        let newest = self
+            .facts
+            .largest
+            .iter()
+            .filter(is_mine)
+            .map(|of| of.seq)
+            .max();
+        let parameters = self.facts.largest_of(Category::Parameter);
+        newest.is_some() && newest < parameters.map(|of| of.seq).max()
     }
 
     /// The largest models, if the program has several that are not in one container, with their sizes.
@@ -234,8 +200,8 @@ impl Text<'_> {
         if self.holder().is_some() {
             return String::new();
         }
-        if self.facts.request.threads > 1 {
-            let threads = self.facts.request.threads;
+        let threads = self.facts.request.threads;
+        if threads > 1 {
             return format!("; {threads} threads make models there, and keep them");
         }
         if models.len() < 2 {

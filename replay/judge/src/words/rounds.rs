@@ -62,11 +62,10 @@ impl Text<'_> {
         let request = &self.facts.request;
         let before = request.largest_before.unwrap_or(request.bytes);
         match request.in_forward && before < request.bytes / 10 * 9 {
-            true => format!(
-                "; {} is requested{}",
-                bytes(request.bytes),
-                self.largest_before()
-            ),
+            true => {
+                let size = bytes(request.bytes);
+                format!("; {size} is requested{}", self.largest_before())
+            }
             false => String::new(),
         }
     }

@@ -97,29 +97,6 @@ fn what_a_dictionary_has_in_small_blocks_is_a_sample() {
 }
 
 #[test]
-fn a_graph_may_go_through_another_variable_of_the_loop() {
-    let graph = holder(HolderKind::Graph, "eps", MAIN, 8 * GIB);
-    let [eps, x] = ["eps", "x"].map(|text| Holder {
-        blocks: 1,
-        frees: Some(0),
-        ..holder(HolderKind::Object, text, MAIN, MIB)
-    });
-    let mut of = with(vec![graph, eps, x], vec![kept(8 * GIB)]);
-    of.kept[0].with_backward = 0;
-    assert!(
-        texts(&of)
-            .0
-            .contains("kept by the graph of eps or x, local of main")
-    );
-    of.holders.as_mut().unwrap().all[2].frees = Some(MIB);
-    assert!(
-        texts(&of)
-            .0
-            .contains("kept by the graph of eps, local of main")
-    );
-}
-
-#[test]
 fn a_longer_forward_than_all_before_is_named_beside_the_round_before() {
     let lp = Holder {
         blocks: 1,
