@@ -59,6 +59,8 @@ pub struct Request {
     pub largest_before: Option<u64>,
     /// How many it got.
     pub allocations_before: u64,
+    /// How many threads made parameters with this stack, if all of these are live.
+    pub threads: u32,
 }
 
 /// Live memory of a line in one category.
@@ -298,6 +300,27 @@ impl Facts {
                 .unwrap_or(bytes),
             _ => whole_pages(bytes),
         }
+    }
+
+    /// The holder of a block.
+    pub(crate) fn holder_of(&self, large: &Large) -> Option<usize> {
+        self.holders.as_ref()?.blocks.get(&large.address).copied()
+    }
+
+    /// Blocks of a category.
+    pub(crate) fn largest_of(&self, category: Category) -> impl Iterator<Item = &Large> + Clone {
+        let is_of = move |of: &&Large| {
+            self.parts
+                .get(of.part)
+                .is_some_and(|of| of.category == category)
+        };
+        self.largest.iter().filter(is_of)
+    }
+
+    /// Live memory of a category.
+    pub(crate) fn of_category(&self, category: Category) -> Figure {
+        let all = self.parts.iter().filter(|of| of.category == category);
+        all.map(|of| of.figure).sum()
     }
 
     /// Who kept blocks; empty if the recorder did not look for it.

@@ -29,6 +29,8 @@ pub(crate) struct History {
     pub since: u64,
     /// The smallest and the largest of these rises.
     pub rise: (u64, u64),
+    /// The threads that allocated, a bit for each.
+    pub threads: u64,
 }
 
 impl History {
@@ -63,11 +65,14 @@ pub struct StepPeaks {
     pub before: u64,
     /// The peak of the step that runs.
     pub now: u64,
+    /// The first allocation after the first of these.
+    pub(crate) first: Option<Seq>,
 }
 
 impl StepPeaks {
-    fn reach(&mut self, steps: u64, live: u64) {
+    fn reach(&mut self, seq: Seq, steps: u64, live: u64) {
         if steps != self.steps {
+            self.first = self.first.or(Some(seq));
             self.before = self.before.max(self.now);
             (self.steps, self.now) = (steps, 0);
         }
@@ -209,10 +214,12 @@ impl Follow {
                 let thread = (event.thread, event.py_stack);
                 self.rounds
                     .reach(&replay.names, thread, (seq, self.backwards));
-                self.history(block).came(seq, requested(event));
+                let history = self.history(block);
+                history.came(seq, requested(event));
+                history.threads |= 1 << (event.thread.0 % u64::BITS);
                 if event.level == Level::TENSOR {
                     let now = replay.devices.get(&event.device).map(|of| of.now.tensor);
-                    self.peaks.reach(replay.spans.steps, now.unwrap_or(0));
+                    self.peaks.reach(seq, replay.spans.steps, now.unwrap_or(0));
                     self.placements
                         .came(event.device, event.ptr, event.placement);
                 }
@@ -272,6 +279,10 @@ impl Follow {
             return;
         };
         facts.went_on = facts.went_on || replay.goes_on(&failed, event);
+        // The first failure of a task ends the call that waits for all of them; the others go on until they fail, too.
+        if event.kind == EventKind::OUT_OF_MEMORY && replay.are_tasks(&failed, event) {
+            facts.went_on = false;
+        }
         if facts.card.reading.is_none() {
             let readings = replay.devices.get(&device);
             facts.card.reading = readings.and_then(|of| of.readings.last);

@@ -198,8 +198,11 @@ impl Holders {
             sum += bytes;
         }
         // The holders of small blocks are not written one by one.
-        let has = |at: &usize| self.all.get(*at).map_or(0, |of| of.bytes);
-        let is_sample = || named.iter().map(has).sum::<u64>() >= all - all / 10;
+        let whole = |of: &Holder| [of.variable().unwrap_or(of.name()), &of.place].concat();
+        let named_as: Vec<String> = named.iter().map(|at| whole(&self.all[*at])).collect();
+        let is_named = |of: &&Holder| named_as.contains(&whole(of));
+        let has = || self.all.iter().filter(is_named).map(|of| of.bytes);
+        let is_sample = || has().sum::<u64>() >= all - all / 10;
         let is_known = known > 0 && (known >= all / 2 || is_sample());
         match is_known && sum >= known - known / 10 {
             true => named,

@@ -47,6 +47,8 @@ pub struct Kept {
     pub each: Option<u64>,
     /// Whether each allocation of one line counts as a round.
     pub is_line: bool,
+    /// Whether all allocations of a round are within one call.
+    pub is_one_call: bool,
     /// Whether it is parameters, gradients and optimizer state: a model for each round.
     pub of_models: bool,
     /// The categories of the memory.
@@ -293,6 +295,7 @@ fn kept_by(
         of: rounds.len() as u64,
         each: evenly(&rounds, now),
         is_line: of.is_line,
+        is_one_call: of.is_one_call(),
         of_models,
         categories: stacks
             .keys()

@@ -9,11 +9,12 @@ mod unusable;
 
 pub(crate) use held::is_without_object;
 pub(crate) use longer::together;
+pub(crate) use models::{is_of_later_model, makes_state};
 use unusable::unusable;
 
 use gpumem_capture::Level;
 use gpumem_replay::attribution::Owner;
-use gpumem_replay::{Category, Figure, ThreadPhase};
+use gpumem_replay::{Category, Figure};
 
 use crate::facts::{Facts, sums, whole_pages};
 use crate::kept::Kept;
@@ -22,7 +23,7 @@ use crate::verdict::{Certainty, Kind, Verdict};
 /// The least percentage of live bytes that is a cause.
 pub(crate) const NOTABLE: u64 = 25;
 /// The least percentage of live bytes that grew, where the same request succeeded before.
-const GREW: u64 = 4;
+pub(crate) const GREW: u64 = 4;
 /// The least percentage of live bytes that a container has of a round that has ended.
 pub(crate) const LEFT: u64 = 10;
 /// How much more free memory than growth is the cause.
@@ -45,6 +46,7 @@ pub fn judge(facts: &Facts) -> Verdict {
         models::replaced,
         held::by_calls,
         models::finished,
+        models::later_state,
         unusable,
         requests::large_request,
         requests::larger,
@@ -247,7 +249,17 @@ fn strongest(facts: &Facts) -> Option<usize> {
     let near = |kept: &&Kept| counts(kept) && notable(kept.figure.bytes, most, 80);
     // Where a backward ends each round, the rounds of a loop within, such as one over time, are parts of those.
     let is_trained = |kept: &Kept| kept.is_graph && 2 * kept.with_backward > kept.of;
-    let innermost = facts.kept.iter().rposition(|kept| near(&kept))?;
+    let mut innermost = facts.kept.iter().rposition(|kept| near(&kept))?;
+    let of = &facts.kept[innermost];
+    if of.is_of_second_order && !is_trained(of) && 2 * of.with_backward <= of.of {
+        // One backward comes after all of these loops.
+        innermost = facts.kept.iter().position(|kept| near(&kept))?;
+    } else if of.is_one_call && of.is_graph {
+        // The rounds of a loop within a forward look like calls of it.
+        let mut all = facts.kept.iter();
+        let whole = all.rposition(|kept| near(&kept) && !kept.is_one_call);
+        innermost = whole.unwrap_or(innermost);
+    }
     let is_part = facts.kept[innermost].is_graph && !is_trained(&facts.kept[innermost]);
     let is_whole = |kept: &Kept| is_trained(kept) && (kept.was_used || kept.was_consumed);
     let trained = facts
@@ -299,18 +311,10 @@ fn kind_of(facts: &Facts, kept: &Kept) -> (Kind, Certainty) {
 fn largest(facts: &Facts) -> Option<Verdict> {
     let parts = sums(facts.parts.iter().map(|part| (part.category, part.figure)));
     let most = parts.first()?.0;
-    let is_in_step = facts.request.stacks.purpose.phase() == ThreadPhase::Optimizer;
-    let of_category = |category: Category| {
-        let figure = parts.iter().find(|(of, _)| *of == category);
-        figure.map_or(Figure::default(), |(_, figure)| *figure)
-    };
-    let state = of_category(Category::OptimizerState).bytes;
-    // The first step makes the state.
-    let is_first = is_in_step && facts.steps == 0;
-    let is_state = is_first && !facts.request.in_foreach && !facts.request.has_no_size;
-    let parameters = of_category(Category::Parameter).bytes;
-    let category = match is_state && notable(state.saturating_add(parameters), facts.live, NOTABLE)
-    {
+    let state = facts.of_category(Category::OptimizerState).bytes;
+    let parameters = facts.of_category(Category::Parameter).bytes;
+    let is_much = notable(state.saturating_add(parameters), facts.live, NOTABLE);
+    let category = match is_much && models::makes_state(facts) {
         true => Category::OptimizerState,
         false => most,
     };
@@ -327,7 +331,7 @@ fn largest(facts: &Facts) -> Option<Verdict> {
     };
     let line = facts.parts.iter().find(|part| part.category == category);
     let line = line.map_or(&facts.request.owner, |part| &part.owner);
-    let figure = of_category(category);
+    let figure = facts.of_category(category);
     // One large tensor in a forward may also be a value that no backward needs.
     if kind == Kind::Activations && figure.blocks <= FEW {
         return Some(largest_line(facts));

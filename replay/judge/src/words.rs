@@ -7,13 +7,16 @@ mod needs;
 mod paths;
 mod rounds;
 
+use needs::FUNCTIONAL;
+
 use gpumem_replay::names::Names;
 use gpumem_replay::units::{bytes, many, percent};
 use gpumem_replay::{Category, attribution::Owner};
 
 use crate::facts::Facts;
+use crate::holders::Holder;
 use crate::kept::Kept;
-use crate::rules::{NOTABLE, notable};
+use crate::rules::{NOTABLE, is_of_later_model, makes_state, notable};
 use crate::verdict::{Kind, Verdict};
 
 /// What is true if nothing is known.
@@ -29,7 +32,15 @@ pub fn what(names: &Names, facts: &Facts, verdict: &Verdict) -> String {
         facts,
         verdict,
     };
-    text.what() + &text.besides()
+    let copy = |of: &Holder| {
+        let size = bytes(of.bytes);
+        format!(
+            "; {} has as much as the weights of a model: {size}",
+            text.named(of)
+        )
+    };
+    let copy = text.copy_of_weights().map_or_else(String::new, copy);
+    text.what() + &copy + &text.besides()
 }
 
 /// What to do about it; `None` if nothing is known to help.
@@ -214,11 +225,11 @@ impl Text<'_> {
                     self.kept_by()
                 )
             }
-            Kind::OptimizerState if !notable(self.verdict.bytes, facts.live, NOTABLE) => {
-                let of = |category| {
-                    let parts = facts.parts.iter().filter(|of| of.category == category);
-                    parts.map(|of| of.figure.bytes).sum::<u64>()
-                };
+            Kind::OptimizerState
+                if facts.steps > 0 && makes_state(facts)
+                    || !notable(self.verdict.bytes, facts.live, NOTABLE) =>
+            {
+                let of = |category| facts.of_category(category).bytes;
                 // Those that are trained have gradients.
                 let gradients = of(Category::Gradient);
                 let (whose, parameters) = match of(Category::Parameter) {
@@ -262,12 +273,18 @@ impl Text<'_> {
                 self.share(),
                 self.line_and_split(),
                 self.kept_by(),
-                self.several_models()
+                self.several_models() + &self.copied()
             ),
             Kind::Largest => {
+                let line = match self.caller(FUNCTIONAL) {
+                    Some(line) => format!(
+                        "what {line} computes with torch.autograd.functional through {}",
+                        self.line()
+                    ),
+                    None => self.line_and_split(),
+                };
                 format!(
-                    "{} holds most: {size} ({}) in {}{}{}",
-                    self.line_and_split(),
+                    "{line} holds most: {size} ({}) in {}{}{}",
                     self.share(),
                     self.blocks(),
                     self.kept_by(),
@@ -312,13 +329,9 @@ impl Text<'_> {
     /// Whether a backward makes the request for the gradient of a parameter: it is as large as one.
     fn is_gradient(&self) -> bool {
         let (request, facts) = (&self.facts.request, self.facts);
-        let is_parameter = |part: usize| {
-            let part = facts.parts.get(part);
-            part.is_some_and(|part| part.category == Category::Parameter)
-        };
         let is_same = |bytes: u64| bytes.abs_diff(request.bytes) <= request.bytes / 64;
-        let mut all = facts.largest.iter();
-        request.in_backward && all.any(|of| is_parameter(of.part) && is_same(of.bytes))
+        let mut all = facts.largest_of(Category::Parameter);
+        request.in_backward && all.any(|of| is_same(of.bytes))
     }
 
     /// The step that runs, if it needs much more than any before: a longer or larger batch.
@@ -331,10 +344,14 @@ impl Text<'_> {
         let now = peaks.now.max(with_request);
         match peaks.steps >= STEPS && notable(now, peaks.before, MORE) {
             true => format!(
-                "; this step needs at least {} of tensors, and none of the {} before needed more than {}",
+                "; this step needs at least {} of tensors, and none of the {} before needed more than {}{}",
                 bytes(now),
                 many(peaks.steps, "step", "steps"),
-                bytes(peaks.before)
+                bytes(peaks.before),
+                match is_of_later_model(self.facts) {
+                    true => "; the model was made after the first of them",
+                    false => "",
+                }
             ),
             false => String::new(),
         }

@@ -154,6 +154,21 @@ pub fn is_in_checkpoint(names: &Names, stack: StackId) -> bool {
         .any(|(_, code)| code.file.ends_with("/torch/utils/checkpoint.py"))
 }
 
+/// The program's line that calls into a file of PyTorch or Python, such as `/copy.py`, if a stack goes through that.
+pub fn caller_of(names: &Names, stack: StackId, file: &str) -> Option<Line> {
+    let is_in = |code: &Code| code.file.ends_with(file) && !names.is_user_code(&code.file);
+    let made_by = names.backwards.get(&stack).map(|ran| chain(names, ran).1);
+    let stack = match made_by {
+        Some(Origin::Forward(forward)) => forward,
+        _ => stack,
+    };
+    let mut callers = frames(names, stack).skip_while(|(_, code)| !is_in(code));
+    line(
+        names,
+        callers.find(|(_, code)| names.is_user_code(&code.file))?,
+    )
+}
+
 /// The library of PyTorch's caching allocator, which takes memory from the driver for all tensors.
 pub const PYTORCH_ALLOCATOR: &str = "libc10_cuda.so";
 

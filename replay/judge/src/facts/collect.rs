@@ -8,7 +8,9 @@ use gpumem_replay::attribution::{Owner, PYTORCH_ALLOCATOR, Split, is_in_foreach,
 use gpumem_replay::{Backing, Category, Figure, KeyId, Replay, StackKey, ThreadPhase};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Alike, Copied, Larger, Live, Longer, Most, New, Outside, Part, Request, line_of};
+use super::{
+    Alike, Copied, Larger, Live, Longer, Most, New, Outside, Part, Request, line_of, makes_weights,
+};
 use crate::follow::Follow;
 use crate::path::Path;
 use crate::rounds::Loop;
@@ -86,7 +88,18 @@ pub(super) fn request(replay: &Replay, follow: &Follow, path: &Path) -> Request 
             || stacks.purpose.phase() == ThreadPhase::Backward,
         largest_before: before.0,
         allocations_before: before.1,
+        threads: threads(replay, follow, stacks),
     }
+}
+
+/// The threads that made parameters with a stack, if none of these was freed.
+fn threads(replay: &Replay, follow: &Follow, stacks: StackKey) -> u32 {
+    let all = follow.histories();
+    let same = all.filter(|(key, _)| replay.stacks(*key).py == stacks.py);
+    let all = same.map(|(_, of)| (of.freed == 0).then_some(of.threads));
+    let all = all.reduce(|all, of| Some(all? | of?)).flatten();
+    all.filter(|_| makes_weights(&replay.names, stacks.py))
+        .map_or(0, u64::count_ones)
 }
 
 /// The figures by what they are of, the largest first.
@@ -259,7 +272,7 @@ pub(super) fn larger(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<
 }
 
 /// The least number of tensors of one size.
-const ALIKE: u64 = 3;
+const ALIKE: u64 = 2;
 
 pub(super) fn alike(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<Alike> {
     let bytes = follow.failure.event.bytes;

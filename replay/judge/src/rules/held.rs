@@ -40,14 +40,9 @@ pub(super) fn leftover(facts: &Facts) -> Option<Verdict> {
 
 /// The line that allocated most of what some holders have.
 fn line_of(facts: &Facts, is_one: impl Fn(usize) -> bool) -> Option<Owner> {
-    let holders = facts.holders.as_ref()?;
     let mut lines: BTreeMap<usize, u64> = BTreeMap::new();
     for of in &facts.largest {
-        if holders
-            .blocks
-            .get(&of.address)
-            .is_some_and(|at| is_one(*at))
-        {
+        if facts.holder_of(of).is_some_and(&is_one) {
             *lines.entry(of.part).or_default() += of.bytes;
         }
     }
@@ -205,10 +200,11 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
             .filter_map(|at| facts.all_holders().get(*at));
         let frees: u64 = all.filter_map(|of| of.frees).sum();
         let missing = super::missing(facts);
-        let at = |large: &Large| facts.holders.as_ref()?.blocks.get(&large.address).copied();
         let mut blocks = facts.largest.iter();
         let has_block = blocks.any(|large| {
-            let is_of = at(large).is_some_and(|at| of.holders.contains(&at));
+            let is_of = facts
+                .holder_of(large)
+                .is_some_and(|at| of.holders.contains(&at));
             is_of && large.bytes >= facts.request.bytes
         });
         frees >= missing && (missing > 0 || has_block) && notable(of.bytes, facts.live, NOTABLE)
@@ -242,7 +238,6 @@ pub(super) fn by_calls(facts: &Facts) -> Option<Verdict> {
 
 /// Whether the graph of a forward or backward that runs needs what an object has, or is what a graph has.
 fn is_of_running(facts: &Facts, holder: &Holder) -> bool {
-    let of = facts.holders.as_ref().map(|of| (&of.blocks, &of.all));
     // What a forward puts into an attribute of its module is its own.
     let is_of = |running: Running| match running {
         Running::Perhaps => holder.is_in_attribute(),
@@ -250,8 +245,7 @@ fn is_of_running(facts: &Facts, holder: &Holder) -> bool {
     };
     let (mut all, mut activations) = (0, 0);
     for large in &facts.largest {
-        let at = of.and_then(|(blocks, _)| blocks.get(&large.address));
-        if at.and_then(|at| of?.1.get(*at)) == Some(holder) {
+        if is_held_by(facts, large, holder) {
             all += large.bytes;
             let part = facts.parts.get(large.part);
             let is_activation = part.is_some_and(|part| part.category == Category::Activation);
@@ -265,12 +259,13 @@ fn is_of_running(facts: &Facts, holder: &Holder) -> bool {
 
 /// Whether an object has blocks of a round before the one that runs.
 fn is_of_earlier_round(facts: &Facts, holder: &Holder) -> bool {
-    facts.holders.as_ref().is_some_and(|of| {
-        let mut earlier = facts.largest.iter().filter(|large| !large.is_of_round);
-        earlier.any(|large| {
-            of.blocks.get(&large.address).and_then(|at| of.all.get(*at)) == Some(holder)
-        })
-    })
+    let mut earlier = facts.largest.iter().filter(|large| !large.is_of_round);
+    earlier.any(|large| is_held_by(facts, large, holder))
+}
+
+fn is_held_by(facts: &Facts, large: &Large, holder: &Holder) -> bool {
+    let at = facts.holder_of(large);
+    at.and_then(|at| facts.all_holders().get(at)) == Some(holder)
 }
 
 /// How many blocks of one line may be what one operator works with.

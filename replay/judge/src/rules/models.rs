@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpumem_replay::{Category, Figure};
+use gpumem_replay::{Category, Figure, ThreadPhase};
 
 use super::held::{MUCH, held, proven};
 use super::{LEFT, NOTABLE, notable, of_line};
@@ -25,7 +25,8 @@ pub(super) fn models_in(facts: &Facts) -> Vec<Vec<usize>> {
     }
     let of_models = |all: &Vec<(HolderKind, usize)>| {
         let mut kinds = all.iter().map(|(kind, _)| *kind);
-        all.len() > 1 && kinds.any(|kind| kind == HolderKind::Parameters)
+        let has = all.len() > 1 && kinds.any(|kind| kind == HolderKind::Parameters);
+        has && !is_one_model(facts, all)
     };
     let mut models: Vec<_> = containers.into_values().filter(of_models).collect();
     models.iter_mut().for_each(|all| {
@@ -33,6 +34,47 @@ pub(super) fn models_in(facts: &Facts) -> Vec<Vec<usize>> {
     });
     let holders = |all: Vec<(HolderKind, usize)>| all.into_iter().map(|(_, at)| at).collect();
     models.into_iter().map(holders).collect()
+}
+
+/// Whether what a container has are parts of one model, such as its layers: the round that runs made all their gradients,
+/// and not several optimizers have their state.
+fn is_one_model(facts: &Facts, all: &[(HolderKind, usize)]) -> bool {
+    let has = |at| all.contains(&(HolderKind::Gradients, at));
+    let blocks = facts.largest.iter();
+    let mut gradients = blocks
+        .filter(|of| facts.holder_of(of).is_some_and(has))
+        .peekable();
+    let optimizers = facts.all_holders().iter().any(Holder::is_of_optimizers);
+    !optimizers && gradients.peek().is_some() && gradients.all(|of| of.is_of_round)
+}
+
+/// Whether the program made its models after the first step: an earlier one was trained. The size of a small model does not
+/// matter.
+pub(crate) fn is_of_later_model(facts: &Facts) -> bool {
+    let is_one = |at: usize| facts.all_holders()[at].kind == HolderKind::Parameters;
+    let all = facts.largest.iter();
+    let all = all.filter(|of| facts.holder_of(of).is_some_and(is_one));
+    let oldest = all.clone().map(|of| of.seq).min();
+    let is_large = notable(all.map(|of| of.bytes).sum(), facts.live, LEFT);
+    is_large && facts.peaks.first.is_some() && oldest > facts.peaks.first
+}
+
+/// Whether an optimizer's step makes the request for its state: the first one of the program, or of a later model.
+pub(crate) fn makes_state(facts: &Facts) -> bool {
+    let request = &facts.request;
+    let newest = |category| facts.largest_of(category).map(|of| of.seq).max();
+    let state = newest(Category::OptimizerState);
+    let is_new = state.is_none() || state > newest(Category::Gradient);
+    request.stacks.purpose.phase() == ThreadPhase::Optimizer
+        && (facts.steps == 0 || is_new && is_of_later_model(facts))
+        && !request.in_foreach
+        && !request.has_no_size
+}
+
+/// The state of an optimizer for a model that was made after earlier ones were trained.
+pub(super) fn later_state(facts: &Facts) -> Option<Verdict> {
+    let is_later = facts.steps > 0 && makes_state(facts);
+    is_later.then(|| super::largest(facts)).flatten()
 }
 
 /// The state of earlier optimizers: a container has several, and not their models.
@@ -112,19 +154,13 @@ const SIZES: usize = 4;
 pub(super) fn earlier_model(facts: &Facts) -> Option<Verdict> {
     let holders = facts.holders.as_ref()?;
     let of = |at: usize| move |large: &&Large| holders.blocks.get(&large.address) == Some(&at);
-    let is_parameter = |large: &&Large| {
-        let part = facts.parts.get(large.part);
-        part.is_some_and(|part| part.category == Category::Parameter)
-    };
     let is_model = |of: &&Holder| of.is_own && of.kind == HolderKind::Parameters;
     let is_alone = holders.all.iter().filter(is_model).count() == 1;
     let is_before = |at: usize| {
         let own = || facts.largest.iter().filter(of(at));
         let newest = own().map(|large| large.seq).max();
-        let rest = facts.largest.iter().filter(|large| !of(at)(large));
-        let rest = rest
-            .filter(is_parameter)
-            .filter(|large| Some(large.seq) > newest);
+        let rest = facts.largest_of(Category::Parameter);
+        let rest = rest.filter(|large| !of(at)(large) && Some(large.seq) > newest);
         let sizes: Vec<u64> = rest.clone().map(|large| large.bytes).collect();
         let rest = rest.map(|large| (large.seq, large.stack));
         let request = (facts.request.seq, facts.request.stacks.py);
@@ -150,7 +186,8 @@ pub(super) fn earlier_model(facts: &Facts) -> Option<Verdict> {
         let is_one = holder.is_own && !holder.has_range();
         is_one && holder.kind == HolderKind::Parameters && is_enough(holder.bytes) && is_before(*at)
     };
-    let may = !facts.request.in_forward && !facts.request.in_backward;
+    // Each thread has one.
+    let may = !facts.request.in_forward && !facts.request.in_backward && facts.request.threads < 2;
     let mut all = holders.all.iter().enumerate().filter(counts);
     let (at, holder) = all.next().filter(|_| may)?;
     Some(Verdict {
@@ -253,7 +290,9 @@ pub(super) fn models(facts: &Facts, verdict: Verdict) -> Verdict {
     };
     let is_same = |other: &Holder| (other.name(), &other.place) == (of.name(), &of.place);
     let count = models.iter().filter(|(_, other)| is_same(other)).count();
-    match count > 1 || of.cached_by().is_some() {
+    // Values of a dictionary, before any is trained.
+    let is_dictionary = of.text.ends_with("[…]") && !facts.trains;
+    match count > 1 || is_dictionary || of.cached_by().is_some() {
         true => Verdict {
             certainty: Certainty::Proven,
             holders: vec![*first],

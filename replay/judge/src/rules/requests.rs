@@ -76,7 +76,11 @@ pub(super) fn alike(facts: &Facts) -> Option<Verdict> {
     let parts = facts.parts.iter();
     let activations = parts.filter(|part| part.category == Category::Activation);
     let activations: u64 = activations.map(|part| part.figure.bytes).sum();
+    // Of two, one is the result of the other, which no forward keeps.
+    let request = &facts.request;
+    let is_computed = alike.lines.len() > 1 && !request.in_forward && !request.in_backward;
     let counts = notable(alike.figure.bytes, facts.live, 60)
+        && (alike.figure.blocks > 2 || is_computed)
         && alike.figure.blocks <= 8
         && !notable(activations, facts.live, 50);
     let line = alike.lines.first().map(|(owner, _)| owner);

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use gpumem_replay::attribution::{Line, Owner, Split};
 use gpumem_replay::names::Names;
-use gpumem_replay::{Reading, StackKey};
+use gpumem_replay::{Reading, StackKey, ThreadPhase};
 
 use super::*;
 use crate::cache::{Cache, Free};
@@ -33,6 +33,7 @@ fn facts() -> Facts {
             is_without_backward: false,
             largest_before: None,
             allocations_before: 0,
+            threads: 0,
         },
         card: Card {
             total: Some(16 * GIB),
@@ -98,6 +99,7 @@ fn kept(bytes: u64) -> Kept {
         of: 3,
         each: Some(1),
         is_line: false,
+        is_one_call: false,
         of_models: false,
         categories: BTreeSet::from([Category::Parameter]),
         is_growth: true,
@@ -351,8 +353,11 @@ fn other_processes_count_although_pieces_would_add_up() {
 }
 
 mod advice;
+mod callers;
 mod held;
 mod keepers;
+mod loops;
+mod models;
 mod needs;
 mod requests;
 mod walks;

@@ -1,8 +1,12 @@
 //! What to do about a verdict.
 
+use gpumem_replay::Category;
+
 use super::Text;
+use super::needs::COPY;
 use crate::holders::{Holder, HolderKind};
 use crate::kept::{Kept, KeptLine};
+use crate::rules::is_of_later_model;
 use crate::verdict::Kind;
 
 /// From how many streams on with free memory each may be new.
@@ -10,7 +14,15 @@ const STREAMS: u64 = 4;
 
 impl Text<'_> {
     pub(super) fn advice(&self) -> Option<String> {
-        let advice = self.or_settings(self.in_float32().or(self.of_kind()))?;
+        let advice = self.in_float32().or(self.of_kind());
+        let advice = self.or_settings(advice)?;
+        let advice = match self.copy_of_weights() {
+            Some(of) => format!(
+                "del {}, if it is loaded and not needed any more, or keep it on the host: torch.load(…, map_location=\"cpu\"), .cpu(); or {advice}",
+                of.name()
+            ),
+            None => advice,
+        };
         Some(match self.fits_without_others() {
             true => format!(
                 "{advice}; or end the other processes, which nvidia-smi lists, or use another GPU"
@@ -67,24 +79,36 @@ impl Text<'_> {
             Kind::Cached => return self.advice_of_cached(),
             Kind::LargeRequest => self.advice_of_large_request(),
             Kind::New => return None,
-            Kind::Alike => "use a smaller batch, if they grow with it, compute it in parts, for example with .split() over the rows, or free these tensors earlier".into(),
+            Kind::Alike => "use a smaller batch, if they grow with it, compute it in parts, for example with .split() over the rows, change a tensor in place where no graph needs it, or free these tensors earlier".into(),
             Kind::Copies => self.advice_of_copies(),
-            Kind::OptimizerState if self.facts.foreach >= crate::rules::missing(self.facts).saturating_add(self.facts.request.bytes.saturating_mul(2)) => {
-                "pass foreach=False to the optimizer, whose step then needs temporary memory for one tensor at a time; use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or train fewer parameters".into()
-            }
             Kind::OptimizerState => {
-                "use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or train fewer parameters".into()
+                let request = self.facts.request.bytes.saturating_mul(2);
+                let foreach = match self.facts.foreach >= crate::rules::missing(self.facts).saturating_add(request) {
+                    true => "pass foreach=False to the optimizer, whose step then needs temporary memory for one tensor at a time; ",
+                    false => "",
+                };
+                let less = match is_of_later_model(self.facts) {
+                    true => "use a smaller model",
+                    false => "train fewer parameters",
+                };
+                format!("{foreach}use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or {less}")
             }
             Kind::Workspaces => {
                 "set CUBLAS_WORKSPACE_CONFIG=:4096:2:16:8 or :16:8 for smaller ones, at some cost in speed".into()
             }
             Kind::Activations => self.advice_of_activations().into(),
+            Kind::Model if self.caller(COPY).is_some() => {
+                "make the copy on the host, for example of the model's state_dict() with .cpu(), or change the model in place; or use a smaller data type (bfloat16, 8 bits)".into()
+            }
             Kind::Model if self.holder().is_some() => {
                 if let Some(advice) = self.advice_of_holder() {
                     return Some(advice);
                 }
                 let name = self.holder_name();
-                format!("keep fewer models of {name} on the card: move the others to the host with .cpu(), or use a smaller data type")
+                format!("keep fewer of the models in {name} on the card: move the others to the host with .cpu(), or use a smaller data type")
+            }
+            Kind::Model if self.facts.request.threads > 1 => {
+                "let these threads share a model, if theirs are the same, or let fewer of them have one; or use a smaller data type (bfloat16, 8 bits)".into()
             }
             Kind::Model if !self.several_models().is_empty() => {
                 "keep models that are not in use on the host, or use a smaller data type (bfloat16, 8 bits), or shard them (FSDP)".into()
@@ -224,7 +248,9 @@ impl Text<'_> {
                 format!("{line}: store {value} of the tensor, not the tensor with its graph")
             }
             Kind::Waiting => {
-                "make the graph span fewer rounds, checkpoint it, or call backward() in each round if its loss does not need the others".into()
+                let list = self.holder().filter(|of| of.is_container());
+                let detach = list.map_or_else(String::new, |of| format!("store .detach() in {}, if no backward needs it; else ", of.name()));
+                format!("{detach}make the graph span fewer rounds, checkpoint it, or call backward() in each round if its loss does not need the others")
             }
             Kind::NoBackward if self.is_passed_on() && self.is_of_several_values() => {
                 "evaluating: use torch.no_grad(); training: one graph goes through the rounds: let it span fewer of them, with .detach() of what a round passes to the next one, use a smaller batch, or torch.utils.checkpoint for each round".into()
@@ -317,7 +343,9 @@ impl Text<'_> {
                 format!("drop the references to them{graph}, or move them to the host with .cpu(){view}")
             }
         };
-        Some(text)
+        let is_long = self.verdict.kind == Kind::PreviousRound && !self.longest().is_empty();
+        let limit = "; and limit the size of a batch, or its longest sequence";
+        Some(text + limit.get(..).filter(|_| is_long).unwrap_or_default())
     }
 
     pub(super) fn advice_of_large_request(&self) -> String {
@@ -338,9 +366,17 @@ impl Text<'_> {
                 "limit the size of a batch, or its longest sequence, or compute it in parts".into()
             }
             None => {
+                // Without it, the request would have fitted.
+                let is_enough = |of: &&Holder| of.bytes >= crate::rules::missing(self.facts);
                 let host = self.most().filter(|of| of.kind == HolderKind::Object && of.is_in_attribute());
+                let host = host.filter(is_enough);
                 let host = host.map_or_else(String::new, |of| format!("; or keep {} on the host with .cpu()", of.name()));
-                format!("request less at once: compute it in parts, or use a smaller data type or batch{host}")
+                // Without a model, there is no batch.
+                let (check, batch) = match self.facts.of_category(Category::Parameter).bytes {
+                    0 => ("check the shape of the result, or ", ", if the operator can"),
+                    _ => ("", " or batch"),
+                };
+                format!("request less at once: {check}compute it in parts, or use a smaller data type{batch}{host}")
             }
         }
     }

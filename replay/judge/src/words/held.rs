@@ -89,7 +89,11 @@ impl Text<'_> {
 
     /// Who keeps it, at the end of a sentence.
     pub(super) fn kept_by(&self) -> String {
-        let holders: Vec<&Holder> = self.holders().collect();
+        let mut holders: Vec<&Holder> = self.holders().collect();
+        // What the forward that runs needs is a small part.
+        if holders.iter().any(|of| !of.is_in_forward()) {
+            holders.retain(|of| !of.is_in_forward());
+        }
         let place = holders.first().map(|holder| &holder.place);
         if let Some((name, place)) = self.models() {
             return format!("; kept by {name}, {place}");
@@ -98,6 +102,7 @@ impl Text<'_> {
             return format!("; kept by {}", of_native(holder));
         }
         let also = holders.iter().find_map(|holder| holder.also.as_ref());
+        let also = also.filter(|also| !also.contains(".forward ("));
         let also = also.map_or_else(String::new, |also| format!("; also by {also}"));
         let is_one_place = holders.iter().all(|holder| Some(&holder.place) == place);
         let kept = match self.part_with(&holders) {
@@ -234,10 +239,9 @@ impl Text<'_> {
         let Some(line) = self.verdict.line.as_ref() else {
             return String::new();
         };
-        let blocks = self.facts.holders.as_ref().map(|of| &of.blocks);
         let is_held = |of: &&Large| {
-            let at = blocks.and_then(|blocks| blocks.get(&of.address));
-            at.is_some_and(|at| self.verdict.holders.contains(at))
+            let at = self.facts.holder_of(of);
+            at.is_some_and(|at| self.verdict.holders.contains(&at))
         };
         let (mut all, mut mine) = (0, 0);
         for of in self.facts.largest.iter().filter(is_held) {

@@ -1,14 +1,18 @@
 //! What to do where a program needs more than the card has: activations, one line, numbers of double precision.
 
 use gpumem_replay::Category;
-use gpumem_replay::attribution::is_in_checkpoint;
+use gpumem_replay::attribution::{Owner, caller_of, is_in_checkpoint};
 use gpumem_replay::units::bytes;
 
 use super::Text;
 use crate::facts::Large;
 use crate::holders::{Holder, HolderKind};
-use crate::rules::{LEFT, NOTABLE, notable};
+use crate::rules::{GREW, LEFT, NOTABLE, is_of_later_model, notable};
 use crate::verdict::Kind;
+
+/// Where copy.deepcopy() and torch.autograd.functional.jacobian() are.
+pub(super) const COPY: &str = "/copy.py";
+pub(super) const FUNCTIONAL: &str = "/torch/autograd/functional.py";
 
 impl Text<'_> {
     /// What to do first where much of the memory is numbers of double precision, such as NumPy's.
@@ -21,20 +25,63 @@ impl Text<'_> {
             Kind::OptimizerState,
             Kind::Activations,
         ];
-        let is_one = |of: &&Holder| {
-            let is_object = matches!(of.kind, HolderKind::Object | HolderKind::Parameters);
-            is_object && of.is_own && of.is_double()
+        let own = || self.facts.all_holders().iter().filter(|of| of.is_own);
+        let is_object =
+            |of: &&Holder| matches!(of.kind, HolderKind::Object | HolderKind::Parameters);
+        let mut all = own().filter(is_object).filter(|of| of.is_double());
+        let most = all.next()?;
+        let next = all.find(|of| of.bytes >= most.bytes / 2 && of.name() != most.name());
+        let names = match next {
+            Some(next) => format!("{} and {} are", most.name(), next.name()),
+            None => format!("{} is", most.name()),
         };
-        let all = self.facts.all_holders().iter().filter(is_one);
-        let most = all.max_by_key(|of| of.bytes)?;
-        let counts = notable(most.bytes, self.facts.live, NOTABLE);
+        // Also what graphs have.
+        let double: u64 = own().map(|of| of.double).sum();
+        let counts = notable(double, self.facts.live, NOTABLE);
         let advice = self
             .of_kind()
             .filter(|_| counts && kinds.contains(&self.verdict.kind))?;
+        // Autocast leaves such numbers as they are.
+        let advice = advice.replace(" or torch.autocast", "");
         Some(format!(
-            "{} is float64: .float() needs half, also in what is computed from it, if that is precise enough; or {advice}",
-            most.name()
+            "{names} float64: .float() needs half, also in what is computed from it, if that is precise enough; or {advice}"
         ))
+    }
+
+    /// An object, such as a checkpoint, with as much as the parameters of a model, without which the request may have fitted.
+    pub(super) fn copy_of_weights(&self) -> Option<&Holder> {
+        use Kind::{Activations, LargeRequest, Model, OptimizerState};
+        let all = || self.facts.all_holders().iter().filter(|of| of.is_own);
+        let is_copy = |of: &&Holder| {
+            let mut models = all().filter(|of| of.kind == HolderKind::Parameters);
+            let is_object = of.kind == HolderKind::Object && of.text.contains(['\'', '…']);
+            let may = is_object && of.is_element() && !of.is_of_optimizer();
+            may && of.frees != Some(0)
+                && models.any(|model| model.figure() == of.figure())
+                && of.bytes >= crate::rules::missing(self.facts)
+        };
+        let is_kind = matches!(
+            self.verdict.kind,
+            Activations | LargeRequest | Model | OptimizerState
+        );
+        let may =
+            |of: &&Holder| notable(of.bytes, self.facts.live, GREW) && self.holder().is_none();
+        all().find(is_copy).filter(may).filter(|_| is_kind)
+    }
+
+    /// The line that calls into a file, if that makes the request.
+    pub(super) fn caller(&self, file: &str) -> Option<String> {
+        let line = caller_of(self.names, self.facts.request.stacks.py, file)?;
+        Some(self.at(Some(&Owner::Line(line, None))))
+    }
+
+    /// That the request's line copies a model, and what it has so far.
+    pub(super) fn copied(&self) -> String {
+        let line = self.facts.request.owner.clone().whole();
+        let parts = self.facts.parts.iter().filter(|of| of.owner == line);
+        let sum = bytes(parts.map(|of| of.figure.bytes).sum());
+        let text = |line| format!("; {line} calls copy.deepcopy(), whose copy has {sum} so far");
+        self.caller(COPY).map_or_else(String::new, text)
     }
 
     pub(super) fn advice_of_activations(&self) -> &'static str {
@@ -45,6 +92,8 @@ impl Text<'_> {
             "use a smaller batch, if they grow with it, or checkpoint smaller parts of the model: of each, all tensors are live while it runs"
         } else if self.facts.request.is_without_backward {
             "evaluating, or a model that is not trained: use torch.no_grad(); training: use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast"
+        } else if !self.largest_step().is_empty() && is_of_later_model(self.facts) {
+            "use a smaller model, or a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast"
         } else if !self.largest_step().is_empty() {
             "limit the size of the largest batch, or its longest sequence; else use a smaller batch, or torch.utils.checkpoint or torch.autocast"
         } else if self.has_other_models() {
@@ -59,6 +108,11 @@ impl Text<'_> {
         let request = &self.facts.request;
         if self.holder().is_some() {
             return self.advice_of_kept();
+        }
+        if let Some(line) = self.caller(FUNCTIONAL) {
+            return format!(
+                "call torch.autograd.functional at {line} for fewer rows at a time, or for fewer of the outputs"
+            );
         }
         if self.is_of_set_up() {
             return format!(
@@ -86,15 +140,22 @@ impl Text<'_> {
     fn advice_of_kept(&self) -> String {
         let line = self.line();
         let name = self.holder().map_or("it", Holder::name);
+        // The line that requests may work with a variable of its function.
+        let function = self.facts.request.owner.line().map(|line| &*line.function);
+        let is_mine = |of: &Holder| {
+            let place = of.place.strip_prefix("local of ");
+            place.is_some_and(|place| place.split(' ').next() == function)
+        };
         let drop = match self.holder().is_some_and(Holder::is_variable) {
-            true => format!("del {name} before, if nothing uses it any more"),
-            false => format!("keep {name} on the host with .cpu()"),
+            true if self.holder().is_some_and(is_mine) => String::new(),
+            true => format!(", or del {name} before, if nothing uses it any more"),
+            false => format!(", or keep {name} on the host with .cpu()"),
         };
         let lacks = match crate::rules::missing(self.facts) {
             0 => String::new(),
             missing => format!("; the request lacks {}", bytes(missing)),
         };
-        format!("allocate less at {line}, or {drop}{lacks}")
+        format!("allocate less at {line}{drop}{lacks}")
     }
 
     /// The object of the program that has most of what is live, if that is half of it.
@@ -117,14 +178,16 @@ impl Text<'_> {
     /// Whether the verdict's line allocated its large blocks before the last parameter of a model was made: no batch.
     fn is_of_set_up(&self) -> bool {
         let part = |of: &Large| self.facts.parts.get(of.part);
-        let is_parameter = |of: &&Large| {
-            let category = part(of).map(|part| part.category);
-            category == Some(Category::Parameter)
-        };
         let is_mine = |of: &&Large| part(of).map(|part| &part.owner) == self.verdict.line.as_ref();
-        let all = || self.facts.largest.iter();
-        let newest = all().filter(is_mine).map(|of| of.seq).max();
-        newest.is_some() && newest < all().filter(is_parameter).map(|of| of.seq).max()
+        let newest = self
+            .facts
+            .largest
+            .iter()
+            .filter(is_mine)
+            .map(|of| of.seq)
+            .max();
+        let parameters = self.facts.largest_of(Category::Parameter);
+        newest.is_some() && newest < parameters.map(|of| of.seq).max()
     }
 
     /// The largest models, if the program has several that are not in one container, with their sizes.
@@ -134,7 +197,14 @@ impl Text<'_> {
         let is_model = |of: &&Holder| of.is_own && of.kind == HolderKind::Parameters;
         let is_large = |of: &&Holder| notable(of.bytes, self.verdict.bytes, LEFT);
         let models: Vec<&Holder> = all.filter(is_model).filter(is_large).collect();
-        if models.len() < 2 || self.holder().is_some() {
+        if self.holder().is_some() {
+            return String::new();
+        }
+        let threads = self.facts.request.threads;
+        if threads > 1 {
+            return format!("; {threads} threads make models there, and keep them");
+        }
+        if models.len() < 2 {
             return String::new();
         }
         let names = models.iter().take(MOST);

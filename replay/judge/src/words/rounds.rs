@@ -25,12 +25,16 @@ impl Text<'_> {
             }
             Kind::KeptTensors => ("tensors of", self.shared() + &self.kept_by()),
             Kind::EarlierModels => ("models of", self.kept_by()),
-            Kind::PreviousRound => ("memory of", self.kept_by()),
+            Kind::PreviousRound => ("memory of", self.kept_by() + &self.longest()),
             Kind::Waiting => ("the graphs of", self.kept_by()),
             Kind::KeptGraphs => ("autograd graphs of", self.probable_holder(kept)),
             _ => ("tensors of", self.probable_holder(kept)),
         };
+        let without = kept.of - kept.with_backward.min(kept.of);
         let is = match self.verdict.kind {
+            Kind::Waiting if without < kept.of => {
+                &format!("are still live, {without} of them without a backward")
+            }
             Kind::KeptTensors | Kind::KeptGraphs | Kind::EarlierModels => "are still live",
             Kind::PreviousRound => "is still live",
             Kind::Waiting => "wait for a backward",
@@ -46,10 +50,24 @@ impl Text<'_> {
         let each = match self.verdict.kind {
             Kind::EarlierModels => parts_of_models(kept),
             Kind::PreviousRound => String::new(),
+            Kind::Waiting if without < kept.of => String::new(),
             _ if kept.is_line => String::new(),
             _ => format!(", {} a round", bytes(kept.figure.bytes / kept.of.max(1))),
         };
         format!("{what} {of} {is}: {sum}{each}, {from}{by}")
+    }
+
+    /// That a forward never requested so much before.
+    pub(super) fn longest(&self) -> String {
+        let request = &self.facts.request;
+        let before = request.largest_before.unwrap_or(request.bytes);
+        match request.in_forward && before < request.bytes / 10 * 9 {
+            true => {
+                let size = bytes(request.bytes);
+                format!("; {size} is requested{}", self.largest_before())
+            }
+            false => String::new(),
+        }
     }
 
     /// What becomes larger each time.

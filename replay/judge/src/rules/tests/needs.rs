@@ -176,7 +176,11 @@ fn what_is_live_beside_a_large_request_has_a_name() {
         what.ends_with("beside 14.0 GiB that are live, mostly dist, local of main (train.py:3)"),
         "{what}"
     );
-    assert!(advice.ends_with("or batch"), "{advice}");
+    let says = "request less at once: check the shape of the result, or compute";
+    assert!(advice.starts_with(says), "{advice}");
+    let mut trained = of.clone();
+    trained.parts[0].category = Category::Parameter;
+    assert!(texts(&trained).1.ends_with("or batch"), "of a model");
     of.holders.as_mut().unwrap().all = dist("self.obs");
     let advice = texts(&of).1;
     assert!(

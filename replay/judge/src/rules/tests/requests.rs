@@ -390,3 +390,25 @@ fn a_round_without_a_backward_may_pass_its_graph_on() {
             .starts_with("evaluating: use torch.no_grad(); training")
     );
 }
+
+#[test]
+fn a_tensor_and_what_is_computed_from_it_are_as_large_as_the_request() {
+    let mut of = facts();
+    of.parts[0].category = Category::Other;
+    let line = Owner::Library("torch".into());
+    of.alike = Some(crate::facts::Alike {
+        bytes: 7 * GIB,
+        figure: figure(14 * GIB, 2),
+        lines: vec![
+            (Owner::Unknown, figure(7 * GIB, 1)),
+            (line, figure(7 * GIB, 1)),
+        ],
+    });
+    assert_eq!(kind(&of), Kind::Alike);
+    assert!(texts(&of).1.contains("change a tensor in place"));
+    of.request.in_forward = true;
+    assert_ne!(kind(&of), Kind::Alike, "a forward may keep both");
+    of.request.in_forward = false;
+    of.alike.as_mut().unwrap().lines.truncate(1);
+    assert_ne!(kind(&of), Kind::Alike, "the line comes again");
+}
