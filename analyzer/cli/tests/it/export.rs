@@ -42,7 +42,17 @@ fn text_formats() {
     let prometheus = exported(&["prometheus"], &file).replace(&format!("pid=\"{pid}\""), "pid=PID");
     let is_timed = |line: &&str| line.contains("_timestamp_seconds{");
     let lines = prometheus.lines().filter(|line| !is_timed(line));
-    let prometheus: String = lines.flat_map(|line| [line, "\n"]).collect();
+    let mut prometheus: String = lines.flat_map(|line| [line, "\n"]).collect();
+    // The capture's process is this one, and where it runs is not the same everywhere.
+    for (label, variable) in [
+        ("pod", "POD_NAME"),
+        ("namespace", "POD_NAMESPACE"),
+        ("container", "CONTAINER_NAME"),
+        ("slurm_job_id", "SLURM_JOB_ID"),
+    ] {
+        let here = std::env::var(variable).unwrap_or_default();
+        prometheus = prometheus.replace(&format!(",{label}=\"{here}\""), "");
+    }
     golden("export.prom", &masked(&prometheus, folder.path()));
     let speedscope: Value = serde_json::from_str(&exported(&["speedscope"], &file)).expect("JSON");
     let text = serde_json::to_string_pretty(&speedscope).expect("JSON again");

@@ -224,7 +224,7 @@ impl App {
 
     /// Returns to the newest frame.
     pub(super) fn follow(&mut self) {
-        (self.spot, self.is_paused) = (None, false);
+        (self.spot, self.is_paused, self.answered) = (None, false, None);
         if let Some(newest) = self.newest.clone() {
             if let Some(wanted) = &mut self.wanted {
                 wanted.then = Then::Event(newest.seq);
