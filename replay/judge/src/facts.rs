@@ -307,14 +307,18 @@ impl Facts {
         self.holders.as_ref()?.blocks.get(&large.address).copied()
     }
 
+    /// Whether a variable of the function that made the request has it.
+    pub(crate) fn is_of_request(&self, holder: &Holder) -> bool {
+        let place = holder.place.strip_prefix("local of ");
+        let function = place.and_then(|of| of.split(' ').next());
+        function.is_some() && function == self.request.owner.line().map(|line| &*line.function)
+    }
+
     /// Blocks of a category.
     pub(crate) fn largest_of(&self, category: Category) -> impl Iterator<Item = &Large> + Clone {
-        let is_of = move |of: &&Large| {
-            self.parts
-                .get(of.part)
-                .is_some_and(|of| of.category == category)
-        };
-        self.largest.iter().filter(is_of)
+        let category_of = |of: &Large| self.parts.get(of.part).map(|of| of.category);
+        let all = self.largest.iter();
+        all.filter(move |of| category_of(of) == Some(category))
     }
 
     /// Live memory of a category.

@@ -7,17 +7,15 @@ mod needs;
 mod paths;
 mod rounds;
 
-use needs::FUNCTIONAL;
-
 use gpumem_replay::names::Names;
 use gpumem_replay::units::{bytes, many, percent};
 use gpumem_replay::{Category, attribution::Owner};
 
 use crate::facts::Facts;
-use crate::holders::Holder;
 use crate::kept::Kept;
 use crate::rules::{NOTABLE, is_of_later_model, makes_state, notable};
 use crate::verdict::{Kind, Verdict};
+use needs::FUNCTIONAL;
 
 /// What is true if nothing is known.
 pub const UNKNOWN: &str = "not known: the capture does not show what held the memory";
@@ -32,15 +30,7 @@ pub fn what(names: &Names, facts: &Facts, verdict: &Verdict) -> String {
         facts,
         verdict,
     };
-    let copy = |of: &Holder| {
-        let size = bytes(of.bytes);
-        format!(
-            "; {} has as much as the weights of a model: {size}",
-            text.named(of)
-        )
-    };
-    let copy = text.copy_of_weights().map_or_else(String::new, copy);
-    text.what() + &copy + &text.besides()
+    text.what() + &text.besides()
 }
 
 /// What to do about it; `None` if nothing is known to help.

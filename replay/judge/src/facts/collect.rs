@@ -8,9 +8,7 @@ use gpumem_replay::attribution::{Owner, PYTORCH_ALLOCATOR, Split, is_in_foreach,
 use gpumem_replay::{Backing, Category, Figure, KeyId, Replay, StackKey, ThreadPhase};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{
-    Alike, Copied, Larger, Live, Longer, Most, New, Outside, Part, Request, line_of, makes_weights,
-};
+use super::{Alike, Copied, Larger, Live, Longer, Most, New, Outside, Part, Request, line_of};
 use crate::follow::Follow;
 use crate::path::Path;
 use crate::rounds::Loop;
@@ -98,8 +96,8 @@ fn threads(replay: &Replay, follow: &Follow, stacks: StackKey) -> u32 {
     let same = all.filter(|(key, _)| replay.stacks(*key).py == stacks.py);
     let all = same.map(|(_, of)| (of.freed == 0).then_some(of.threads));
     let all = all.reduce(|all, of| Some(all? | of?)).flatten();
-    all.filter(|_| makes_weights(&replay.names, stacks.py))
-        .map_or(0, u64::count_ones)
+    let all = all.filter(|_| super::makes_weights(&replay.names, stacks.py));
+    all.map_or(0, u64::count_ones)
 }
 
 /// The figures by what they are of, the largest first.

@@ -338,9 +338,6 @@ pub(super) fn is_being_built(facts: &Facts, kept: &Kept) -> bool {
 
 /// Whether the request is what a call makes from its own list: `torch.cat(parts)`.
 pub(super) fn is_operand(facts: &Facts, holder: &Holder) -> bool {
-    let own = facts.request.owner.line();
-    let function = own.map(|line| format!("local of {} (", line.function));
-    let is_of_call = function.is_some_and(|function| holder.place.starts_with(&function));
     let is_list = holder.is_container() && !holder.text.contains('.');
-    is_of_call && is_list && notable(facts.request.bytes, holder.bytes, 80)
+    facts.is_of_request(holder) && is_list && notable(facts.request.bytes, holder.bytes, 80)
 }

@@ -71,13 +71,9 @@ pub(super) fn is_of_call(facts: &Facts, longer: &Verdict) -> bool {
 
 /// Whether variables of the function that made the request have a line's tensors.
 fn is_of_request(facts: &Facts, of: &Longer) -> bool {
-    let requested = facts.request.owner.line().map(|line| &line.function);
     let holders = facts.holders.as_ref();
     let holder = holders.and_then(|all| all.all.get(*all.of(&of.blocks).first()?));
-    holder.zip(requested).is_some_and(|(holder, function)| {
-        let place = holder.place.strip_prefix("local of ");
-        place.is_some_and(|of| of.split(' ').next() == Some(function))
-    })
+    holder.is_some_and(|of| facts.is_of_request(of))
 }
 
 /// Whether a forward computes what a line allocates, or a graph keeps it. An attribute keeps what a forward puts there.

@@ -51,7 +51,8 @@ fn is_one_model(facts: &Facts, all: &[(HolderKind, usize)]) -> bool {
 /// Whether the program made its models after the first step: an earlier one was trained. The size of a small model does not
 /// matter.
 pub(crate) fn is_of_later_model(facts: &Facts) -> bool {
-    let is_one = |at: usize| facts.all_holders()[at].kind == HolderKind::Parameters;
+    let kind = |at: usize| facts.all_holders().get(at).map(|of| of.kind);
+    let is_one = |at| kind(at) == Some(HolderKind::Parameters);
     let all = facts.largest.iter();
     let all = all.filter(|of| facts.holder_of(of).is_some_and(is_one));
     let oldest = all.clone().map(|of| of.seq).min();

@@ -17,10 +17,7 @@ impl Text<'_> {
         let advice = self.in_float32().or(self.of_kind());
         let advice = self.or_settings(advice)?;
         let advice = match self.copy_of_weights() {
-            Some(of) => format!(
-                "del {}, if it is loaded and not needed any more, or keep it on the host: torch.load(…, map_location=\"cpu\"), .cpu(); or {advice}",
-                of.name()
-            ),
+            Some(copy) => format!("{}; or {advice}", without_copy(copy)),
             None => advice,
         };
         Some(match self.fits_without_others() {
@@ -36,12 +33,8 @@ impl Text<'_> {
         let text = match self.verdict.kind {
             Kind::TooLarge if self.facts.request.allocations_before > 0 => self.advice_of_large_request(),
             Kind::TooLarge => "check the requested size, compute it in parts, or use a larger card".to_owned(),
-            Kind::OtherProcesses if self.facts.request.has_no_size => {
-                "end them or use another GPU; nvidia-smi lists them. Each process needs a context: let workers of a DataLoader return CPU tensors".into()
-            }
-            Kind::OtherProcesses => {
-                "end them, or let workers of this job use less, or use another GPU; nvidia-smi lists them".into()
-            }
+            Kind::OtherProcesses if self.facts.request.has_no_size => "end them or use another GPU; nvidia-smi lists them. Each process needs a context: let workers of a DataLoader return CPU tensors".into(),
+            Kind::OtherProcesses => "end them, or let workers of this job use less, or use another GPU; nvidia-smi lists them".into(),
             Kind::NotMemory => "check the limits of the process: address space (ulimit -v), handles".into(),
             Kind::OwnLimit => "raise torch.cuda.set_per_process_memory_fraction, or request less".into(),
             Kind::OtherLibrary => format!("free memory at {line}, or allocate less there"),
@@ -68,12 +61,8 @@ impl Text<'_> {
                     (false, _) => "limit its length, or the size of a batch".into(),
                 }
             }
-            Kind::OtherStreams if self.facts.cache.as_ref().is_some_and(|of| of.streams >= STREAMS) => {
-                "use the same few streams for all of the work: each stream needs separate memory, and a block returns only to its own stream".into()
-            }
-            Kind::OtherStreams => {
-                "allocate on the stream that uses the memory: a block returns only to its own stream".into()
-            }
+            Kind::OtherStreams if self.facts.cache.as_ref().is_some_and(|of| of.streams >= STREAMS) => "use the same few streams for all of the work: each stream needs separate memory, and a block returns only to its own stream".into(),
+            Kind::OtherStreams => "allocate on the stream that uses the memory: a block returns only to its own stream".into(),
             Kind::PrivatePools => "drop the CUDA graphs that are no longer replayed, or let them share a pool".into(),
             Kind::Fragmentation => self.advice_of_fragmentation(),
             Kind::Cached => return self.advice_of_cached(),
@@ -93,13 +82,9 @@ impl Text<'_> {
                 };
                 format!("{foreach}use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or {less}")
             }
-            Kind::Workspaces => {
-                "set CUBLAS_WORKSPACE_CONFIG=:4096:2:16:8 or :16:8 for smaller ones, at some cost in speed".into()
-            }
+            Kind::Workspaces => "set CUBLAS_WORKSPACE_CONFIG=:4096:2:16:8 or :16:8 for smaller ones, at some cost in speed".into(),
             Kind::Activations => self.advice_of_activations().into(),
-            Kind::Model if self.caller(COPY).is_some() => {
-                "make the copy on the host, for example of the model's state_dict() with .cpu(), or change the model in place; or use a smaller data type (bfloat16, 8 bits)".into()
-            }
+            Kind::Model if self.caller(COPY).is_some() => "make the copy on the host, for example of the model's state_dict() with .cpu(), or change the model in place; or use a smaller data type (bfloat16, 8 bits)".into(),
             Kind::Model if self.holder().is_some() => {
                 if let Some(advice) = self.advice_of_holder() {
                     return Some(advice);
@@ -107,12 +92,8 @@ impl Text<'_> {
                 let name = self.holder_name();
                 format!("keep fewer of the models in {name} on the card: move the others to the host with .cpu(), or use a smaller data type")
             }
-            Kind::Model if self.facts.request.threads > 1 => {
-                "let these threads share a model, if theirs are the same, or let fewer of them have one; or use a smaller data type (bfloat16, 8 bits)".into()
-            }
-            Kind::Model if !self.several_models().is_empty() => {
-                "keep models that are not in use on the host, or use a smaller data type (bfloat16, 8 bits), or shard them (FSDP)".into()
-            }
+            Kind::Model if self.facts.request.threads > 1 => "let these threads share a model, if theirs are the same, or let fewer of them have one; or use a smaller data type (bfloat16, 8 bits)".into(),
+            Kind::Model if !self.several_models().is_empty() => "keep models that are not in use on the host, or use a smaller data type (bfloat16, 8 bits), or shard them (FSDP)".into(),
             Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
             Kind::Largest => self.advice_of_largest(),
             Kind::Host => "pin less (pin_memory=False), or raise ulimit -l".into(),
@@ -208,17 +189,16 @@ impl Text<'_> {
             return Some(advice);
         }
         let kept = self.kept()?;
+        let (name, also) = (self.holder_name(), self.also());
+        let is = |test: &dyn Fn(&Holder) -> bool| self.holder().is_some_and(test);
+        let is_graph = is(&|of| of.kind == HolderKind::Graph);
         let most = kept.last.as_ref().or(kept.lines.first())?;
         let line = most.owner.label(self.names);
         let is_retained = kept.was_used && !kept.was_consumed;
         let value = value_of(kept);
         let text = match self.verdict.kind {
-            Kind::KeptGraphs if self.holder().is_some_and(Holder::is_of_gradients) => {
-                "backward(create_graph=True) makes gradients with graphs: use torch.autograd.grad(…, create_graph=True) in its place, or set .grad to None in each round".into()
-            }
-            Kind::KeptGraphs if kept.of > 1 && kept.is_of_second_order && self.holder().is_some_and(Holder::is_state) => {
-                "if backward(create_graph=True) makes them, set .grad to None in each round, or use torch.autograd.grad(…, create_graph=True); .detach() what a round passes to the next one".into()
-            }
+            Kind::KeptGraphs if is(&Holder::is_of_gradients) => "backward(create_graph=True) makes gradients with graphs: use torch.autograd.grad(…, create_graph=True) in its place, or set .grad to None in each round".into(),
+            Kind::KeptGraphs if kept.of > 1 && kept.is_of_second_order && is(&Holder::is_state) => "if backward(create_graph=True) makes them, set .grad to None in each round, or use torch.autograd.grad(…, create_graph=True); .detach() what a round passes to the next one".into(),
             // A variable has one value: its graph goes through the rounds.
             Kind::KeptGraphs if kept.of > 1 && (self.has_one_state() || self.has_states(kept)) => {
                 let retained = match is_retained {
@@ -227,38 +207,25 @@ impl Text<'_> {
                 };
                 format!("one graph goes through the rounds: .detach() what a round passes to the next one, such as a state, or .item() it, such as a sum{retained}")
             }
-            Kind::KeptGraphs if 2 * kept.with_backward <= kept.of && self.holder().is_some() => {
-                let (name, also) = (self.holder_name(), self.also());
-                format!("drop the tensors in {name}{also} after the backward that uses them, or let a graph span fewer rounds")
-            }
+            Kind::KeptGraphs if 2 * kept.with_backward <= kept.of && self.holder().is_some() => format!("drop the tensors in {name}{also} after the backward that uses them, or let a graph span fewer rounds"),
             // Each backward may use, and retain, the graphs of all rounds.
-            Kind::KeptGraphs if is_retained && self.holder().is_some_and(Holder::has_range) => {
-                let (name, also) = (self.holder_name(), self.also());
-                format!("store {value} of the tensors in {name}{also} that no backward uses again; drop the others there after the backward that uses them")
-            }
-            Kind::KeptGraphs if self.holder().is_some() => {
-                let (name, also) = (self.holder_name(), self.also());
-                format!("store {value} of the tensor in {name}{also}, not the tensor with its graph")
-            }
+            Kind::KeptGraphs if is_retained && is(&Holder::has_range) => format!("store {value} of the tensors in {name}{also} that no backward uses again; drop the others there after the backward that uses them"),
+            Kind::KeptGraphs if self.holder().is_some() => format!("store {value} of the tensor in {name}{also}, not the tensor with its graph"),
             // A model's own line computes it.
-            Kind::KeptGraphs if most.in_forward => {
-                format!("where a result of a round is kept, such as a loss, store {value} of it, not the tensor with its graph")
-            }
-            Kind::KeptGraphs => {
-                format!("{line}: store {value} of the tensor, not the tensor with its graph")
-            }
+            Kind::KeptGraphs if most.in_forward => format!("where a result of a round is kept, such as a loss, store {value} of it, not the tensor with its graph"),
+            Kind::KeptGraphs => format!("{line}: store {value} of the tensor, not the tensor with its graph"),
             Kind::Waiting => {
-                let list = self.holder().filter(|of| of.is_container());
-                let detach = list.map_or_else(String::new, |of| format!("store .detach() in {}, if no backward needs it; else ", of.name()));
+                let detach = match is(&Holder::is_container) {
+                    true => format!("store .detach() in {name}, if no backward needs it; else "),
+                    false => String::new(),
+                };
                 format!("{detach}make the graph span fewer rounds, checkpoint it, or call backward() in each round if its loss does not need the others")
             }
-            Kind::NoBackward if self.is_passed_on() && self.is_of_several_values() => {
-                "evaluating: use torch.no_grad(); training: one graph goes through the rounds: let it span fewer of them, with .detach() of what a round passes to the next one, use a smaller batch, or torch.utils.checkpoint for each round".into()
-            }
+            Kind::NoBackward if self.is_passed_on() && self.is_of_several_values() => "evaluating: use torch.no_grad(); training: one graph goes through the rounds: let it span fewer of them, with .detach() of what a round passes to the next one, use a smaller batch, or torch.utils.checkpoint for each round".into(),
             Kind::NoBackward => {
-                let keep = match self.holder().filter(|holder| holder.is_container()) {
-                    Some(holder) => format!("store .detach() in {}", holder.name()),
-                    None => "keep .detach() of the results".into(),
+                let keep = match is(&Holder::is_container) {
+                    true => format!("store .detach() in {name}"),
+                    false => "keep .detach() of the results".into(),
                 };
                 format!("evaluating: use torch.no_grad(), or {keep}; training: call backward() in each round, or let a graph span fewer rounds")
             }
@@ -267,52 +234,25 @@ impl Text<'_> {
                 "let each round add less to {}, or move the sub-modules that no forward uses to the host with .cpu()",
                 self.grown_module().map_or("it", Holder::name)
             ),
-            Kind::EarlierModels if self.holder().is_some_and(Holder::is_of_optimizers) => format!(
-                "drop the earlier optimizers, or what keeps them in {}: they have the parameters and gradients of their models",
-                self.holder_name()
-            ),
-            Kind::EarlierModels => {
-                "drop the earlier model and its optimizer before the next one is made, or keep it on the host".into()
-            }
+            Kind::EarlierModels if is(&Holder::is_of_optimizers) => format!("drop the earlier optimizers, or what keeps them in {name}: they have the parameters and gradients of their models"),
+            Kind::EarlierModels => "drop the earlier model and its optimizer before the next one is made, or keep it on the host".into(),
             // A variable may pass the graph on, too.
-            Kind::PreviousRound if kept.with_backward == 0 && self.holder().is_some_and(|of| of.kind == HolderKind::Graph && !of.is_variable()) => format!(
-                "evaluating: use torch.no_grad(); training: use a smaller batch, if it grows with it, or torch.utils.checkpoint; or store {value} in {}, if no backward needs it",
-                self.holder_name()
-            ),
+            Kind::PreviousRound if kept.with_backward == 0 && is_graph && !is(&Holder::is_variable) => format!("evaluating: use torch.no_grad(); training: use a smaller batch, if it grows with it, or torch.utils.checkpoint; or store {value} in {name}, if no backward needs it"),
             Kind::PreviousRound if self.holder().is_some_and(|holder| !holder.is_variable()) => {
-                let holder = self.holder()?;
-                let graph = match holder.kind == HolderKind::Graph {
+                let graph = match is_graph {
                     true => format!("{value} of the tensor"),
                     false => "it on the host with .cpu()".into(),
                 };
-                format!("store {graph} in {}, or drop it at the end of a round", holder.name())
+                format!("store {graph} in {name}, or drop it at the end of a round")
             }
-            Kind::PreviousRound if is_retained && self.holder().is_some_and(|of| of.kind == HolderKind::Graph) => {
-                let name = self.holder_name();
-                format!("if backward() has retain_graph=True, leave it out; else store {value} in {name}, or end a round with del {name}: a tensor with a graph keeps all that its forward made")
-            }
+            Kind::PreviousRound if is_retained && is_graph => format!("if backward() has retain_graph=True, leave it out; else store {value} in {name}, or end a round with del {name}: a tensor with a graph keeps all that its forward made"),
             // A round without a backward, in a program that has others: a validation.
-            Kind::PreviousRound if self.facts.trains && is_evaluation(kept) && kept.with_backward > 0 && self.holder().is_some() => format!(
-                "evaluating: use torch.no_grad(), or a smaller batch; training: store {value} of the tensor in {}",
-                self.holder_name()
-            ),
-            Kind::PreviousRound if self.facts.trains && is_evaluation(kept) => {
-                "evaluating: use torch.no_grad(), or a smaller batch; training: call backward() in each round".into()
-            }
-            Kind::PreviousRound if kept.with_backward == 0 && self.holder().is_some_and(|of| of.kind == HolderKind::Graph) => {
-                "evaluating: use torch.no_grad(); training: use a smaller batch, if it grows with it, or torch.utils.checkpoint".into()
-            }
-            Kind::PreviousRound if self.holder().is_some_and(|of| of.kind == HolderKind::Graph) => {
-                let name = self.holder_name();
-                format!("store {value} in {name}, or end a round with del {name}: a tensor with a graph keeps all that its forward made")
-            }
-            Kind::PreviousRound if self.holder().is_some() => {
-                let name = self.holder_name();
-                format!("end a round with del {name}; a tensor with a graph keeps all that its forward made")
-            }
-            Kind::PreviousRound => format!(
-                "end a round with del of the names that hold it ({line}); a tensor with a graph keeps all that its forward made"
-            ),
+            Kind::PreviousRound if self.facts.trains && is_evaluation(kept) && kept.with_backward > 0 && self.holder().is_some() => format!("evaluating: use torch.no_grad(), or a smaller batch; training: store {value} of the tensor in {name}"),
+            Kind::PreviousRound if self.facts.trains && is_evaluation(kept) => "evaluating: use torch.no_grad(), or a smaller batch; training: call backward() in each round".into(),
+            Kind::PreviousRound if kept.with_backward == 0 && is_graph => "evaluating: use torch.no_grad(); training: use a smaller batch, if it grows with it, or torch.utils.checkpoint".into(),
+            Kind::PreviousRound if is_graph => format!("store {value} in {name}, or end a round with del {name}: a tensor with a graph keeps all that its forward made"),
+            Kind::PreviousRound if self.holder().is_some() => format!("end a round with del {name}; a tensor with a graph keeps all that its forward made"),
+            Kind::PreviousRound => format!("end a round with del of the names that hold it ({line}); a tensor with a graph keeps all that its forward made"),
             _ if crate::rules::is_without_object(self.facts, kept) && !kept.is_of_second_order => {
                 let autocast = match most.in_forward {
                     true => "; the cache of torch.autocast() does until its block ends: enter it in each round, or pass cache_enabled=False",
@@ -320,20 +260,12 @@ impl Text<'_> {
                 };
                 format!("find what keeps them: a NumPy array of objects, native code, or memory that is allocated without a tensor (caching_allocator_alloc()){autocast}")
             }
-            _ if crate::rules::is_without_object(self.facts, kept) => {
-                "drop what refers to itself in autograd: use torch.autograd.grad(…, create_graph=True) in place of backward(create_graph=True), or set .grad to None after its last use".into()
-            }
-            _ if self.facts.shared > 0 => {
-                "drop the references here, and in the processes that received the tensors".into()
-            }
+            _ if crate::rules::is_without_object(self.facts, kept) => "drop what refers to itself in autograd: use torch.autograd.grad(…, create_graph=True) in place of backward(create_graph=True), or set .grad to None after its last use".into(),
+            _ if self.facts.shared > 0 => "drop the references here, and in the processes that received the tensors".into(),
             _ if self.advice_of_replaced().is_some() => return self.advice_of_replaced(),
-            _ if self.holder().is_some_and(Holder::is_of_optimizers) => {
-                format!("drop the earlier optimizers, or what keeps them in {}", self.holder_name())
-            }
+            _ if is(&Holder::is_of_optimizers) => format!("drop the earlier optimizers, or what keeps them in {name}"),
             // It has a fixed length, and what uses it needs it on the card.
-            _ if kept.is_window && kept.is_growth => {
-                "let what keeps them have fewer of them, such as a smaller maxlen, or keep them on the host with .cpu() until they are used".into()
-            }
+            _ if kept.is_window && kept.is_growth => "let what keeps them have fewer of them, such as a smaller maxlen, or keep them on the host with .cpu() until they are used".into(),
             _ => {
                 let view = self.of_views();
                 let graph = match kept.is_no_grad || self.is_without_graph() {
@@ -343,28 +275,23 @@ impl Text<'_> {
                 format!("drop the references to them{graph}, or move them to the host with .cpu(){view}")
             }
         };
-        let is_long = self.verdict.kind == Kind::PreviousRound && !self.longest().is_empty();
-        let limit = "; and limit the size of a batch, or its longest sequence";
-        Some(text + limit.get(..).filter(|_| is_long).unwrap_or_default())
+        Some(
+            match self.verdict.kind == Kind::PreviousRound && !self.longest().is_empty() {
+                true => text + "; and limit the size of a batch, or its longest sequence",
+                false => text,
+            },
+        )
     }
 
     pub(super) fn advice_of_large_request(&self) -> String {
         match self.outer_product() {
-            Some((a, b)) => format!(
-                "check the shapes of {a} and {b}: (N, 1) and (N,) broadcast to (N, N), which .squeeze() or .unsqueeze() of one of them prevents"
-            ),
-            None if self.is_gradient() => {
-                "a smaller batch does not change it: for an embedding pass sparse=True, with SGD (Adam refuses such gradients); else use a smaller data type, or train fewer parameters".into()
-            }
+            Some((a, b)) => format!("check the shapes of {a} and {b}: (N, 1) and (N,) broadcast to (N, N), which .squeeze() or .unsqueeze() of one of them prevents"),
+            None if self.is_gradient() => "a smaller batch does not change it: for an embedding pass sparse=True, with SGD (Adam refuses such gradients); else use a smaller data type, or train fewer parameters".into(),
             None if self.joined().is_some() => {
                 let (name, blocks) = self.joined().unwrap_or_default();
-                format!(
-                    "torch.cat() or torch.stack() of the {blocks} tensors in {name} needs them and the result at once: move each to the host with .cpu() before, or write them into one tensor that is made first"
-                )
+                format!("torch.cat() or torch.stack() of the {blocks} tensors in {name} needs them and the result at once: move each to the host with .cpu() before, or write them into one tensor that is made first")
             }
-            None if self.facts.request.in_forward => {
-                "limit the size of a batch, or its longest sequence, or compute it in parts".into()
-            }
+            None if self.facts.request.in_forward => "limit the size of a batch, or its longest sequence, or compute it in parts".into(),
             None => {
                 // Without it, the request would have fitted.
                 let is_enough = |of: &&Holder| of.bytes >= crate::rules::missing(self.facts);
@@ -383,14 +310,17 @@ impl Text<'_> {
 
     fn advice_of_copies(&self) -> String {
         let container = |of: &&Holder| of.kind == HolderKind::Object && !of.is_variable();
-        match self.holder().filter(container) {
-            Some(holder) => format!(
-                "del {} when it is no longer needed, or keep it on the host: torch.load(…, map_location=\"cpu\"), .cpu()",
-                holder.name()
-            ),
-            None => "free the copies that are no longer needed".into(),
-        }
+        let advice = self.holder().filter(container).map(without_copy);
+        advice.unwrap_or_else(|| "free the copies that are no longer needed".into())
     }
+}
+
+/// What to do about a copy of weights, such as a checkpoint.
+fn without_copy(holder: &Holder) -> String {
+    let name = holder.name();
+    format!(
+        "del {name} when it is no longer needed, or keep it on the host: torch.load(…, map_location=\"cpu\"), .cpu()"
+    )
 }
 
 /// The smallest block, which a single value has.

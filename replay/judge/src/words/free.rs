@@ -5,6 +5,7 @@ use gpumem_replay::units::{bytes, many};
 use super::Text;
 use crate::cache::Cache;
 use crate::facts::EXPANDABLE_PAGE;
+use crate::holders::Holder;
 use crate::verdict::Kind;
 
 impl Text<'_> {
@@ -40,8 +41,16 @@ impl Text<'_> {
         }
     }
 
-    /// Free memory that would be enough for the request, if it is not what the verdict is about.
+    /// A copy of weights, and free memory that would be enough for the request, if these are not what the verdict is about.
     pub(super) fn besides(&self) -> String {
+        let copy = |of: &Holder| {
+            let (who, size) = (self.named(of), bytes(of.bytes));
+            format!("; {who} has as much as the weights of a model: {size}")
+        };
+        self.copy_of_weights().map_or_else(String::new, copy) + &self.free_besides()
+    }
+
+    fn free_besides(&self) -> String {
         if self.fits_without_others() {
             return format!(
                 "; other processes have {} of the card, and without them the request would fit",

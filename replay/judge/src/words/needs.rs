@@ -15,16 +15,18 @@ pub(super) const COPY: &str = "/copy.py";
 pub(super) const FUNCTIONAL: &str = "/torch/autograd/functional.py";
 
 impl Text<'_> {
+    /// Whether the verdict is that the program needs more than the card has.
+    fn is_of_need(&self) -> bool {
+        use Kind::{Activations, Alike, LargeRequest, Largest, Model, OptimizerState};
+        let kind = self.verdict.kind;
+        matches!(
+            kind,
+            Activations | Alike | Largest | LargeRequest | Model | OptimizerState
+        )
+    }
+
     /// What to do first where much of the memory is numbers of double precision, such as NumPy's.
     pub(super) fn in_float32(&self) -> Option<String> {
-        let kinds = [
-            Kind::LargeRequest,
-            Kind::Largest,
-            Kind::Alike,
-            Kind::Model,
-            Kind::OptimizerState,
-            Kind::Activations,
-        ];
         let own = || self.facts.all_holders().iter().filter(|of| of.is_own);
         let is_object =
             |of: &&Holder| matches!(of.kind, HolderKind::Object | HolderKind::Parameters);
@@ -38,9 +40,7 @@ impl Text<'_> {
         // Also what graphs have.
         let double: u64 = own().map(|of| of.double).sum();
         let counts = notable(double, self.facts.live, NOTABLE);
-        let advice = self
-            .of_kind()
-            .filter(|_| counts && kinds.contains(&self.verdict.kind))?;
+        let advice = self.of_kind().filter(|_| counts && self.is_of_need())?;
         // Autocast leaves such numbers as they are.
         let advice = advice.replace(" or torch.autocast", "");
         Some(format!(
@@ -50,7 +50,6 @@ impl Text<'_> {
 
     /// An object, such as a checkpoint, with as much as the parameters of a model, without which the request may have fitted.
     pub(super) fn copy_of_weights(&self) -> Option<&Holder> {
-        use Kind::{Activations, LargeRequest, Model, OptimizerState};
         let all = || self.facts.all_holders().iter().filter(|of| of.is_own);
         let is_copy = |of: &&Holder| {
             let mut models = all().filter(|of| of.kind == HolderKind::Parameters);
@@ -60,13 +59,9 @@ impl Text<'_> {
                 && models.any(|model| model.figure() == of.figure())
                 && of.bytes >= crate::rules::missing(self.facts)
         };
-        let is_kind = matches!(
-            self.verdict.kind,
-            Activations | LargeRequest | Model | OptimizerState
-        );
-        let may =
-            |of: &&Holder| notable(of.bytes, self.facts.live, GREW) && self.holder().is_none();
-        all().find(is_copy).filter(may).filter(|_| is_kind)
+        let is_notable = |of: &&Holder| notable(of.bytes, self.facts.live, GREW);
+        let may = self.is_of_need() && self.holder().is_none();
+        all().find(is_copy).filter(is_notable).filter(|_| may)
     }
 
     /// The line that calls into a file, if that makes the request.
@@ -141,13 +136,8 @@ impl Text<'_> {
         let line = self.line();
         let name = self.holder().map_or("it", Holder::name);
         // The line that requests may work with a variable of its function.
-        let function = self.facts.request.owner.line().map(|line| &*line.function);
-        let is_mine = |of: &Holder| {
-            let place = of.place.strip_prefix("local of ");
-            place.is_some_and(|place| place.split(' ').next() == function)
-        };
         let drop = match self.holder().is_some_and(Holder::is_variable) {
-            true if self.holder().is_some_and(is_mine) => String::new(),
+            true if self.holder().is_some_and(|of| self.facts.is_of_request(of)) => String::new(),
             true => format!(", or del {name} before, if nothing uses it any more"),
             false => format!(", or keep {name} on the host with .cpu()"),
         };
@@ -179,13 +169,8 @@ impl Text<'_> {
     fn is_of_set_up(&self) -> bool {
         let part = |of: &Large| self.facts.parts.get(of.part);
         let is_mine = |of: &&Large| part(of).map(|part| &part.owner) == self.verdict.line.as_ref();
-        let newest = self
-            .facts
-            .largest
-            .iter()
-            .filter(is_mine)
-            .map(|of| of.seq)
-            .max();
+        let mine = self.facts.largest.iter().filter(is_mine);
+        let newest = mine.map(|of| of.seq).max();
         let parameters = self.facts.largest_of(Category::Parameter);
         newest.is_some() && newest < parameters.map(|of| of.seq).max()
     }

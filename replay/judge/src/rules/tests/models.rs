@@ -173,10 +173,7 @@ fn a_copy_of_the_weights_is_named_beside_activations() {
     let (what, advice) = of("ckpt['model'][…]", 3);
     let says = "; ckpt['model'][…], local of main (train.py:3) has as much as the weights of a model: 1.00 GiB";
     assert!(what.contains(says), "{what}");
-    assert!(
-        advice.starts_with("del ckpt['model'], if it is loaded"),
-        "{advice}"
-    );
+    assert!(advice.starts_with("del ckpt['model'] when"), "{advice}");
     assert!(advice.contains("; or use a smaller batch"), "{advice}");
     for (text, blocks) in [
         ("ckpt['model'][…]", 4),
