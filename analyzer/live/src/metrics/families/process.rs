@@ -178,7 +178,7 @@ fn info(to: &mut Families, capture: &Capture) {
     let process = &frame.process;
     let number = |of: Option<u64>| of.map(|of| of.to_string()).unwrap_or_default();
     let text = |of: &Option<String>| of.clone().unwrap_or_default();
-    let coordinates = frame.row.coordinates.as_ref().map(ToString::to_string);
+    let coordinates = process.coordinates.as_ref().map(ToString::to_string);
     let labels = [
         ("pid", frame.pid.to_string()),
         ("command", text(&frame.command)),
