@@ -111,7 +111,7 @@ fn recover(args: &Args) -> anyhow::Result<(Opened, Option<&'static str>)> {
     let held = match &args.ring {
         None => None,
         Some(ring) => {
-            // What is no capture is said before what its ring is.
+            // What is no capture is reported first.
             Opened::open(&args.file)?;
             let file = gpumem_files::read::open(ring);
             let file = file.with_context(|| ring.display().to_string())?;

@@ -120,7 +120,7 @@ impl Opened {
         })
     }
 
-    /// The query; the point in time of the failure is replaced by its event, which only a complete pass tells.
+    /// The query; the point in time of the failure is replaced by its event, which is known after a complete pass.
     fn known(&mut self, query: Query) -> anyhow::Result<Query> {
         let moment = match query.moment {
             At::Failure => At::Event(self.main_failure()?.1.seq),
