@@ -53,6 +53,12 @@ pub enum Error {
     /// The system refused while reading.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// Another program writes a capture there now.
+    #[error("{}: the capture was replaced by another file", path.display())]
+    Replaced {
+        /// The capture.
+        path: PathBuf,
+    },
     /// The capture needs more memory than this process may use ([`gpumem_budget`]).
     #[error("{}: reading it needs more than {} of memory", path.display(), bytes(*budget))]
     Memory {

@@ -1,5 +1,5 @@
 //! Which of a process's failures is shown first: the last one of the program, not one of its exit handlers; of several
-//! threads, or tasks of an event loop, the first one.
+//! threads the first one.
 
 use gpumem_capture::{Event, EventKind, Level, Seq, StackId};
 
@@ -73,35 +73,8 @@ impl Replay {
         let is_other = |(_, of): &(u64, OutOfMemory)| of.event.thread != last.1.event.thread;
         match is_like(&last.1) && of_threads().any(is_other) {
             true => of_threads().next().copied(),
-            false => Some(self.first_of_tasks(of_program()).unwrap_or(last)),
+            false => Some(last),
         }
-    }
-
-    /// The first of the newest failures, if all of these are exceptions of tasks of an event loop: the first one ended the
-    /// call that waited for all of them.
-    fn first_of_tasks<'a>(
-        &self,
-        all: impl DoubleEndedIterator<Item = &'a (u64, OutOfMemory)>,
-    ) -> Option<(u64, OutOfMemory)> {
-        let is_task = |(_, of): &&(u64, OutOfMemory)| {
-            of.is_exception() && self.is_task(of.span_context.stacks.py)
-        };
-        all.rev().take_while(is_task).last().copied()
-    }
-
-    /// Whether a task of an event loop runs in a stack.
-    fn is_task(&self, stack: StackId) -> bool {
-        let frames = self.names.py_stacks.get(&stack);
-        let mut frames = frames.map_or(&[][..], |(frames, _)| frames).iter();
-        frames.any(|of| {
-            let code = self.names.codes.get(&of.code);
-            code.is_some_and(|code| code.file.ends_with("/asyncio/events.py"))
-        })
-    }
-
-    /// Whether two events are of tasks of an event loop.
-    pub fn are_tasks(&self, one: &Event, other: &Event) -> bool {
-        one.thread == other.thread && [one, other].iter().all(|of| self.is_task(of.py_stack))
     }
 
     /// Whether a failure is one of a handler that ran after the failure that ended the program.

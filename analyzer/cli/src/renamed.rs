@@ -39,7 +39,7 @@ const RENAMED: [Renamed; 10] = [
 ];
 
 /// Options before a command that have a value.
-const WITH_VALUE: [&str; 9] = [
+const WITH_VALUE: [&str; 10] = [
     "--color",
     "--colour",
     "--max-memory",
@@ -49,6 +49,7 @@ const WITH_VALUE: [&str; 9] = [
     "--debug-dir",
     "--sysroot",
     "--format",
+    "--lines",
 ];
 
 /// A command line with a renamed command, in its new form, and a message that names the form.
@@ -185,6 +186,10 @@ mod tests {
             (
                 "a export prometheus r.bin",
                 "a live --metrics --once r.bin -o r.prom",
+            ),
+            (
+                "a export prometheus --lines 3 r.bin",
+                "a live --metrics --once --lines 3 r.bin -o r.prom",
             ),
             ("a help sizes", "a help lines"),
             ("a help exporter", "a help live"),

@@ -1,5 +1,6 @@
 //! The only place that opens captures. A capture is opened once and read in at most two passes: the second one for
-//! what is at a point in time that only the first one knows ([`SecondPass`]). Views read no files.
+//! what is at a point in time that only the first one knows ([`SecondPass`]). Points in time on the command line that only
+//! a pass can find, such as the failure or the end of a step, may take one more. Views read no files.
 #![expect(clippy::disallowed_methods, reason = "it is this place")]
 
 mod second_pass;
@@ -91,9 +92,14 @@ impl CaptureFile {
     /// Opens a capture without writing, for a second pass after `first`, at whose last record it ends.
     ///
     /// # Errors
-    /// As [`CaptureFile::open`].
+    /// As [`CaptureFile::open`]; and if another capture has replaced it.
     pub fn open_again(path: &Path, first: &Session) -> Result<Self, Error> {
         let mut again = Self::open_unmerged(path)?;
+        if again.header().nonce != first.header.nonce {
+            return Err(Error::Replaced {
+                path: path.to_owned(),
+            });
+        }
         again.last = Some(first.last);
         again.first = Some(First::of(first));
         Ok(again)
@@ -246,7 +252,9 @@ impl CaptureFile {
             }
         })?;
         budget.result()?;
-        self.last = Some(end.last);
+        if !self.reader.progress().is_stopped() {
+            self.last = Some(end.last);
+        }
         let header = self.reader.header().clone();
         Ok(Survey { replay, header })
     }

@@ -279,10 +279,6 @@ impl Follow {
             return;
         };
         facts.went_on = facts.went_on || replay.goes_on(&failed, event);
-        // The first failure of a task ends the call that waits for all of them; the others go on until they fail, too.
-        if event.kind == EventKind::OUT_OF_MEMORY && replay.are_tasks(&failed, event) {
-            facts.went_on = false;
-        }
         if facts.card.reading.is_none() {
             let readings = replay.devices.get(&device);
             facts.card.reading = readings.and_then(|of| of.readings.last);

@@ -13,9 +13,8 @@ use gpumem_replay::{Category, attribution::Owner};
 
 use crate::facts::Facts;
 use crate::kept::Kept;
-use crate::rules::{NOTABLE, is_of_later_model, makes_state, notable};
+use crate::rules::{NOTABLE, makes_state, notable};
 use crate::verdict::{Kind, Verdict};
-use needs::FUNCTIONAL;
 
 /// What is true if nothing is known.
 pub const UNKNOWN: &str = "not known: the capture does not show what held the memory";
@@ -266,7 +265,7 @@ impl Text<'_> {
                 self.several_models() + &self.copied()
             ),
             Kind::Largest => {
-                let line = match self.caller(FUNCTIONAL) {
+                let line = match self.functional() {
                     Some(line) => format!(
                         "what {line} computes with torch.autograd.functional through {}",
                         self.line()
@@ -334,14 +333,10 @@ impl Text<'_> {
         let now = peaks.now.max(with_request);
         match peaks.steps >= STEPS && notable(now, peaks.before, MORE) {
             true => format!(
-                "; this step needs at least {} of tensors, and none of the {} before needed more than {}{}",
+                "; this step needs at least {} of tensors, and none of the {} before needed more than {}",
                 bytes(now),
                 many(peaks.steps, "step", "steps"),
-                bytes(peaks.before),
-                match is_of_later_model(self.facts) {
-                    true => "; the model was made after the first of them",
-                    false => "",
-                }
+                bytes(peaks.before)
             ),
             false => String::new(),
         }

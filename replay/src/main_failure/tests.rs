@@ -160,28 +160,3 @@ fn an_exception_comes_before_a_refusal() {
     program.fails(Level::DRIVER, 1, STEP);
     assert_eq!(program.fails(Level::DRIVER, 1, THREAD), program.main());
 }
-
-#[test]
-fn of_tasks_that_fail_one_after_the_other_the_first_one_is_shown() {
-    const TASK: u32 = 5;
-    let mut program = Program::new();
-    program.define(&Definition::Code {
-        id: CodeId(5),
-        first_line: 1,
-        file: "lib/python3.12/asyncio/events.py".into(),
-        name: "Handle._run".into(),
-        line_table: Vec::new(),
-    });
-    program.stack(TASK, &[2, 5, 1], false);
-    program.fails(Level::TENSOR, 1, TASK);
-    assert_eq!(program.fails(Level::TENSOR, 1, STEP), program.main());
-    let first = program.fails(Level::TENSOR, 1, TASK);
-    program.fails(Level::TENSOR, 1, TASK);
-    assert_eq!(program.main(), first);
-    assert_eq!(program.fails(Level::TENSOR, 1, STEP), program.main());
-    let tasks = [(1, TASK), (1, STEP), (2, TASK)].map(|(thread, stack)| {
-        let other = allocated(thread, stack);
-        program.0.are_tasks(&allocated(1, TASK), &other)
-    });
-    assert_eq!(tasks, [true, false, false]);
-}

@@ -109,6 +109,7 @@ fn deliver(
         return Ok(write(output.out, &mut output.notes)?.1);
     }
     let to = to(args, file);
+    to.check()?;
     let refused = || to.refused();
     let mut out = BufWriter::new(NewFile::create(&to.path, to.by).with_context(refused)?);
     let (said, exit) = write(&mut out, &mut output.notes)?;

@@ -10,7 +10,6 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
 use gpumem_analyzer::ask;
 use gpumem_analyzer::render::bytes;
 use gpumem_analyzer::source;
@@ -23,6 +22,7 @@ use gpumem_live::terminal::{App, Export, Look, run as show, run_folder};
 
 use super::exit::{Exit, explained};
 use super::output::{Output, beside};
+use super::pivot::conflict;
 use crate::locale::is_utf_8;
 use crate::selection::LevelArg;
 use metrics::MetricsArgs;
@@ -46,19 +46,25 @@ pub struct Args {
     /// open. From another machine, use `ssh -L`
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "ascii")]
     pub serve: Option<SocketAddr>,
-    /// Metrics.
-    #[command(flatten, next_help_heading = "Metrics")]
-    pub metrics: MetricsArgs,
     /// The process id of a running program, a capture, or a folder with the captures of a job's ranks. With --metrics
     /// several of these, or patterns of their names
     #[arg(value_name = "PID|FILE|FOLDER", required = true)]
     pub of: Vec<PathBuf>,
+    /// Metrics.
+    #[command(flatten, next_help_heading = "Metrics")]
+    pub metrics: MetricsArgs,
 }
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let mut of = args.of.clone();
-    let metrics = args.metrics.address(&mut of);
+    let metrics = args.metrics.address(&mut of)?;
+    let is_view = args.serve.is_some() || args.ascii || args.level.is_some();
+    // By clap's own conflicts, options that require --metrics would be ignored without it.
+    if metrics.is_some() && (is_view || args.device.is_some()) {
+        let wrong = "--metrics is no view: omit --serve, --ascii, --level and --device";
+        return Err(conflict(wrong));
+    }
     for path in &mut of {
         if let Some(pid) = path.to_str().and_then(|of| of.parse().ok())
             && !path.exists()
@@ -75,9 +81,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let [path] = &of[..] else {
         let message = match of.is_empty() {
             true => "name a capture, a folder, or a pattern of their names",
-            false => "several captures are only for live --metrics without --once",
+            false => "name one capture: only live --metrics without --once takes several",
         };
-        return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message).into());
+        return Err(conflict(message));
     };
     if metrics.is_some() {
         return args.metrics.once(path, output);

@@ -9,7 +9,6 @@ pub mod cmd_check;
 pub mod cmd_ci;
 pub mod cmd_diff;
 pub mod cmd_export;
-#[cfg(feature = "full")]
 pub mod cmd_flamegraph;
 #[cfg(feature = "full")]
 pub mod cmd_fleet;

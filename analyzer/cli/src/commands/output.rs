@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use gpumem_analyzer::ask;
 use gpumem_analyzer::envelope::{Captures, Envelope, View};
 use gpumem_analyzer::render::{Source, Style, Terminal};
 use gpumem_analyzer::source::Withheld;
@@ -149,8 +150,20 @@ impl To {
         )
     }
 
+    /// Fails if a capture would be overwritten.
+    pub fn check(&self) -> anyhow::Result<()> {
+        match ask::header(&self.path) {
+            Ok(_) => anyhow::bail!(
+                "cannot write {}: it is a capture: name another file with -o",
+                self.path.display()
+            ),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Writes the whole file.
     pub fn write(&self, contents: &[u8]) -> anyhow::Result<()> {
+        self.check()?;
         write::whole(&self.path, self.by, contents).with_context(|| self.refused())
     }
 

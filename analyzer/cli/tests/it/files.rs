@@ -53,6 +53,28 @@ fn what_is_no_capture_is_refused_in_one_clear_line() {
 }
 
 #[test]
+fn no_output_takes_the_place_of_a_capture() {
+    let folder = tempdir().expect("a folder");
+    let file = training(folder.path()).finish();
+    let whole = fs::read(&file).expect("the capture");
+    let path = file.to_str().expect("plain path");
+    for arguments in [
+        &["html", "-o", path][..],
+        &["flamegraph", "-o", path],
+        &["timeline", "-o", path],
+        &["export", "csv", "-o", path],
+        &["live", "--metrics", "--once", "-o", path],
+    ] {
+        let text = refused(arguments, &file);
+        assert!(
+            text.contains("it is a capture: name another file"),
+            "{text}"
+        );
+        assert_eq!(fs::read(&file).expect("the capture"), whole);
+    }
+}
+
+#[test]
 fn a_damaged_capture_gives_a_labelled_partial_result() {
     let folder = tempdir().expect("a folder");
     let file = training(folder.path()).finish();

@@ -56,7 +56,8 @@ pub(crate) fn is_of_later_model(facts: &Facts) -> bool {
     let all = facts.largest.iter();
     let all = all.filter(|of| facts.holder_of(of).is_some_and(is_one));
     let oldest = all.clone().map(|of| of.seq).min();
-    let is_large = notable(all.map(|of| of.bytes).sum(), facts.live, LEFT);
+    let sum = all.fold(0, |sum: u64, of| sum.saturating_add(of.bytes));
+    let is_large = notable(sum, facts.live, LEFT);
     is_large && facts.peaks.first.is_some() && oldest > facts.peaks.first
 }
 
@@ -66,8 +67,12 @@ pub(crate) fn makes_state(facts: &Facts) -> bool {
     let newest = |category| facts.largest_of(category).map(|of| of.seq).max();
     let state = newest(Category::OptimizerState);
     let is_new = state.is_none() || state > newest(Category::Gradient);
+    // Adam's is at most twice the parameters; more is also of others.
+    let of = |category| facts.of_category(category).bytes;
+    let with_request = of(Category::OptimizerState).saturating_add(request.bytes);
+    let is_due = with_request <= of(Category::Parameter).saturating_mul(2);
     request.stacks.purpose.phase() == ThreadPhase::Optimizer
-        && (facts.steps == 0 || is_new && is_of_later_model(facts))
+        && (facts.steps == 0 || is_new && is_due && is_of_later_model(facts))
         && !request.in_foreach
         && !request.has_no_size
 }
@@ -291,9 +296,7 @@ pub(super) fn models(facts: &Facts, verdict: Verdict) -> Verdict {
     };
     let is_same = |other: &Holder| (other.name(), &other.place) == (of.name(), &of.place);
     let count = models.iter().filter(|(_, other)| is_same(other)).count();
-    // Values of a dictionary, before any is trained.
-    let is_dictionary = of.text.ends_with("[…]") && !facts.trains;
-    match count > 1 || is_dictionary || of.cached_by().is_some() {
+    match count > 1 || of.cached_by().is_some() {
         true => Verdict {
             certainty: Certainty::Proven,
             holders: vec![*first],

@@ -3,7 +3,6 @@
 use gpumem_replay::Category;
 
 use super::Text;
-use super::needs::COPY;
 use crate::holders::{Holder, HolderKind};
 use crate::kept::{Kept, KeptLine};
 use crate::rules::is_of_later_model;
@@ -84,7 +83,7 @@ impl Text<'_> {
             }
             Kind::Workspaces => "set CUBLAS_WORKSPACE_CONFIG=:4096:2:16:8 or :16:8 for smaller ones, at some cost in speed".into(),
             Kind::Activations => self.advice_of_activations().into(),
-            Kind::Model if self.caller(COPY).is_some() => "make the copy on the host, for example of the model's state_dict() with .cpu(), or change the model in place; or use a smaller data type (bfloat16, 8 bits)".into(),
+            Kind::Model if self.copies_at().is_some() => "make the copy on the host, for example of the model's state_dict() with .cpu(), or change the model in place; or use a smaller data type (bfloat16, 8 bits)".into(),
             Kind::Model if self.holder().is_some() => {
                 if let Some(advice) = self.advice_of_holder() {
                     return Some(advice);
@@ -92,7 +91,7 @@ impl Text<'_> {
                 let name = self.holder_name();
                 format!("keep fewer of the models in {name} on the card: move the others to the host with .cpu(), or use a smaller data type")
             }
-            Kind::Model if self.facts.request.threads > 1 => "let these threads share a model, if theirs are the same, or let fewer of them have one; or use a smaller data type (bfloat16, 8 bits)".into(),
+            Kind::Model if self.is_of_threads() => "let these threads share a model, if theirs are the same, or let fewer of them have one; or use a smaller data type (bfloat16, 8 bits)".into(),
             Kind::Model if !self.several_models().is_empty() => "keep models that are not in use on the host, or use a smaller data type (bfloat16, 8 bits), or shard them (FSDP)".into(),
             Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
             Kind::Largest => self.advice_of_largest(),
@@ -215,7 +214,7 @@ impl Text<'_> {
             Kind::KeptGraphs if most.in_forward => format!("where a result of a round is kept, such as a loss, store {value} of it, not the tensor with its graph"),
             Kind::KeptGraphs => format!("{line}: store {value} of the tensor, not the tensor with its graph"),
             Kind::Waiting => {
-                let detach = match is(&Holder::is_container) {
+                let detach = match is(&Holder::is_container) && !kept.was_consumed {
                     true => format!("store .detach() in {name}, if no backward needs it; else "),
                     false => String::new(),
                 };

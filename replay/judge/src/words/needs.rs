@@ -7,12 +7,12 @@ use gpumem_replay::units::bytes;
 use super::Text;
 use crate::facts::Large;
 use crate::holders::{Holder, HolderKind};
-use crate::rules::{GREW, LEFT, NOTABLE, is_of_later_model, notable};
+use crate::rules::{GREW, LEFT, NOTABLE, notable};
 use crate::verdict::Kind;
 
 /// Where copy.deepcopy() and torch.autograd.functional.jacobian() are.
-pub(super) const COPY: &str = "/copy.py";
-pub(super) const FUNCTIONAL: &str = "/torch/autograd/functional.py";
+const COPY: &str = "/copy.py";
+const FUNCTIONAL: &str = "/torch/autograd/functional.py";
 
 impl Text<'_> {
     /// Whether the verdict is that the program needs more than the card has.
@@ -38,17 +38,24 @@ impl Text<'_> {
             None => format!("{} is", most.name()),
         };
         // Also what graphs have.
-        let double: u64 = own().map(|of| of.double).sum();
+        let double = own().fold(0, |sum: u64, of| sum.saturating_add(of.double));
         let counts = notable(double, self.facts.live, NOTABLE);
         let advice = self.of_kind().filter(|_| counts && self.is_of_need())?;
         // Autocast leaves such numbers as they are.
-        let advice = advice.replace(" or torch.autocast", "");
+        let is_computed = |of: &Holder| {
+            of.is_double() && matches!(of.kind, HolderKind::Graph | HolderKind::Parameters)
+        };
+        let advice = match own().any(is_computed) {
+            true => advice.replace(" or torch.autocast", ""),
+            false => advice,
+        };
         Some(format!(
             "{names} float64: .float() needs half, also in what is computed from it, if that is precise enough; or {advice}"
         ))
     }
 
-    /// An object, such as a checkpoint, with as much as the parameters of a model, without which the request may have fitted.
+    /// An object, such as a checkpoint that was read, with as much as the parameters of a model, without which the request
+    /// may have fitted. What the program computes, such as the mean of earlier weights, is no input.
     pub(super) fn copy_of_weights(&self) -> Option<&Holder> {
         let all = || self.facts.all_holders().iter().filter(|of| of.is_own);
         let is_copy = |of: &&Holder| {
@@ -56,6 +63,7 @@ impl Text<'_> {
             let is_object = of.kind == HolderKind::Object && of.text.contains(['\'', '…']);
             let may = is_object && of.is_element() && !of.is_of_optimizer();
             may && of.frees != Some(0)
+                && self.is_input(of)
                 && models.any(|model| model.figure() == of.figure())
                 && of.bytes >= crate::rules::missing(self.facts)
         };
@@ -64,8 +72,42 @@ impl Text<'_> {
         all().find(is_copy).filter(is_notable).filter(|_| may)
     }
 
+    /// Whether the large blocks of a holder are inputs.
+    fn is_input(&self, holder: &Holder) -> bool {
+        let all = self.facts.all_holders();
+        let is_its = |of: &&Large| {
+            let at = self.facts.holder_of(of);
+            at.is_some_and(|at| all.get(at) == Some(holder))
+        };
+        let part = |of: &Large| self.facts.parts.get(of.part).map(|part| part.category);
+        let mut blocks = self.facts.largest.iter().filter(is_its).peekable();
+        blocks.peek().is_some() && blocks.all(|of| part(of) == Some(Category::Input))
+    }
+
+    /// Whether several threads each keep a model that one line made.
+    pub(super) fn is_of_threads(&self) -> bool {
+        let all = self.facts.all_holders().iter();
+        let models = all.filter(|of| of.is_own && of.kind == HolderKind::Parameters);
+        self.facts.request.threads > 1 && models.count() > 1
+    }
+
+    /// The line that calls torch.autograd.functional for the request, if the verdict is about what it computes.
+    pub(super) fn functional(&self) -> Option<String> {
+        let line = self.facts.request.owner.clone().whole();
+        let is_mine = self.verdict.line.as_ref() == Some(&line);
+        self.caller(FUNCTIONAL).filter(|_| is_mine)
+    }
+
+    /// The line that calls copy.deepcopy() for the request, if no container has models: it may be the copies that grow.
+    pub(super) fn copies_at(&self) -> Option<String> {
+        let mut all = self.facts.all_holders().iter();
+        let is_element =
+            |of: &Holder| of.is_own && of.kind == HolderKind::Parameters && of.is_element();
+        self.caller(COPY).filter(|_| !all.any(is_element))
+    }
+
     /// The line that calls into a file, if that makes the request.
-    pub(super) fn caller(&self, file: &str) -> Option<String> {
+    fn caller(&self, file: &str) -> Option<String> {
         let line = caller_of(self.names, self.facts.request.stacks.py, file)?;
         Some(self.at(Some(&Owner::Line(line, None))))
     }
@@ -76,7 +118,7 @@ impl Text<'_> {
         let parts = self.facts.parts.iter().filter(|of| of.owner == line);
         let sum = bytes(parts.map(|of| of.figure.bytes).sum());
         let text = |line| format!("; {line} calls copy.deepcopy(), whose copy has {sum} so far");
-        self.caller(COPY).map_or_else(String::new, text)
+        self.copies_at().map_or_else(String::new, text)
     }
 
     pub(super) fn advice_of_activations(&self) -> &'static str {
@@ -87,8 +129,6 @@ impl Text<'_> {
             "use a smaller batch, if they grow with it, or checkpoint smaller parts of the model: of each, all tensors are live while it runs"
         } else if self.facts.request.is_without_backward {
             "evaluating, or a model that is not trained: use torch.no_grad(); training: use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast"
-        } else if !self.largest_step().is_empty() && is_of_later_model(self.facts) {
-            "use a smaller model, or a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast"
         } else if !self.largest_step().is_empty() {
             "limit the size of the largest batch, or its longest sequence; else use a smaller batch, or torch.utils.checkpoint or torch.autocast"
         } else if self.has_other_models() {
@@ -104,7 +144,7 @@ impl Text<'_> {
         if self.holder().is_some() {
             return self.advice_of_kept();
         }
-        if let Some(line) = self.caller(FUNCTIONAL) {
+        if let Some(line) = self.functional() {
             return format!(
                 "call torch.autograd.functional at {line} for fewer rows at a time, or for fewer of the outputs"
             );
@@ -186,7 +226,7 @@ impl Text<'_> {
             return String::new();
         }
         let threads = self.facts.request.threads;
-        if threads > 1 {
+        if self.is_of_threads() {
             return format!("; {threads} threads make models there, and keep them");
         }
         if models.len() < 2 {

@@ -12,6 +12,7 @@ use gpumem_live::metrics::{Error, Exporter, Options, once};
 
 use crate::commands::exit::Exit;
 use crate::commands::output::{Notes, Output, To};
+use crate::commands::pivot::conflict;
 use crate::commands::read::Opened;
 
 /// The options of `--metrics`.
@@ -19,7 +20,6 @@ use crate::commands::read::Opened;
 pub struct MetricsArgs {
     /// Serve metrics for Prometheus on this address, 127.0.0.1:9841 by default; port 0: any free port
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true)]
-    #[arg(conflicts_with_all = ["serve", "ascii", "level", "device"])]
     metrics: Option<Option<SocketAddr>>,
     /// Print the metrics of one capture, and end
     #[arg(long, requires = "metrics")]
@@ -61,15 +61,30 @@ pub struct MetricsArgs {
 
 impl MetricsArgs {
     /// The address to listen on; `None`: another form of the command is meant. The address may stand apart, as the first
-    /// word that is one and no file.
-    pub fn address(&self, of: &mut Vec<PathBuf>) -> Option<SocketAddr> {
+    /// word that is one and no file. A word with a port that is no address is an error.
+    pub fn address(&self, of: &mut Vec<PathBuf>) -> anyhow::Result<Option<SocketAddr>> {
+        let Some(given) = self.metrics else {
+            return Ok(None);
+        };
         let address = |of: &PathBuf| of.to_str()?.parse().ok();
         let apart = |of: &PathBuf| address(of).is_some() && !of.exists();
-        let given = self.metrics?.or_else(|| {
+        let given = given.or_else(|| {
             let at = of.iter().position(apart)?;
             address(&of.remove(at))
         });
-        Some(given.unwrap_or(([127, 0, 0, 1], 9841).into()))
+        let is_meant = |of: &&PathBuf| {
+            let port = of.to_str().and_then(|of| of.rsplit_once(':'));
+            let is_number = |port: &str| port.parse::<u64>().is_ok();
+            port.is_some_and(|(_, port)| is_number(port)) && !of.exists()
+        };
+        if let Some(word) = of.iter().find(is_meant) {
+            let message = format!(
+                "{}: neither a file nor an address: use an IP address and a port, such as 127.0.0.1:9841",
+                word.display()
+            );
+            return Err(conflict(message));
+        }
+        Ok(Some(given.unwrap_or(([127, 0, 0, 1], 9841).into())))
     }
 
     /// Whether the metrics are printed once.

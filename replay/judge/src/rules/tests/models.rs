@@ -2,10 +2,10 @@
 
 use gpumem_capture::{Seq, StackId};
 
-use super::held::{MAIN, holder, judged, with};
+use super::held::{MAIN, holder, with};
 use super::keepers::texts;
 use super::*;
-use crate::facts::{Large, Running};
+use crate::facts::{Large, Part, Running};
 use crate::holders::{Holder, HolderKind};
 
 /// Blocks with their address and part, the address is also the event.
@@ -94,30 +94,6 @@ fn layers_in_a_list_are_one_model() {
 }
 
 #[test]
-fn a_step_of_a_later_model_is_no_larger_batch() {
-    let mut of = trained("model");
-    of.parts[0].category = Category::Activation;
-    of.parts[0].figure = figure(6 * GIB, 30);
-    of.peaks = StepPeaks {
-        steps: 22,
-        before: 5 * GIB,
-        now: 14 * GIB,
-        first: Some(Seq(0)),
-    };
-    let (what, advice) = texts(&of);
-    assert!(
-        what.contains("; the model was made after the first of them"),
-        "{what}"
-    );
-    assert!(advice.starts_with("use a smaller model"), "{advice}");
-    of.live = 100 * GIB;
-    assert!(!texts(&of).0.contains("the model was"), "a small model");
-    of.live = 14 * GIB;
-    of.peaks.first = Some(Seq(2));
-    assert!(texts(&of).1.starts_with("limit the size of the largest"));
-}
-
-#[test]
 fn models_of_threads_replace_none() {
     let all = ["workers[0…2].model", "_.model"];
     let all = all.map(|text| holder(HolderKind::Parameters, text, MAIN, 4 * GIB));
@@ -129,6 +105,9 @@ fn models_of_threads_replace_none() {
     assert_eq!(kind(&of), Kind::Held);
     of.request.threads = 6;
     let (what, advice) = texts(&of);
+    let mut one = of.clone();
+    one.holders.as_mut().unwrap().all.truncate(1);
+    assert!(!texts(&one).0.contains("threads"), "parts of one model");
     assert!(
         what.contains("; 6 threads make models there, and keep them"),
         "{what}"
@@ -137,39 +116,27 @@ fn models_of_threads_replace_none() {
 }
 
 #[test]
-fn a_dictionary_of_models_has_several() {
-    let of = |text| {
-        let models = holder(HolderKind::Parameters, text, MAIN, 12 * GIB);
-        let mut of = with(vec![models], Vec::new());
-        of.parts[0].category = Category::Parameter;
-        of.trains = false;
-        of
-    };
-    let models = of("models[…]");
-    assert_eq!(judged(&models), (Kind::Model, Certainty::Proven, Some(0)));
-    assert!(
-        texts(&models)
-            .1
-            .starts_with("keep fewer of the models in models on the card")
-    );
-    assert_eq!(judged(&of("layers[0…3]")).2, None, "parts of one model");
-    let mut trained = models;
-    trained.trains = true;
-    assert_eq!(judged(&trained).2, None, "perhaps parts of one model");
-}
-
-#[test]
 fn a_copy_of_the_weights_is_named_beside_activations() {
-    let of = |text: &str, blocks| {
+    let by = |text: &str, number, category| {
         let object = Holder {
-            blocks,
+            blocks: number,
             ..holder(HolderKind::Object, text, MAIN, GIB)
         };
         let model = holder(HolderKind::Parameters, "model", MAIN, GIB);
         let mut of = with(vec![model, object], Vec::new());
         of.request.bytes = GIB / 2;
+        let input = Part {
+            category,
+            figure: figure(GIB, 3),
+            ..of.parts[0].clone()
+        };
+        of.largest = blocks(&[(9, of.parts.len())], false);
+        of.parts.push(input);
+        let holders = of.holders.as_mut().unwrap();
+        holders.blocks = [(9, 1)].into_iter().collect();
         texts(&of)
     };
+    let of = |text: &str, number| by(text, number, Category::Input);
     let (what, advice) = of("ckpt['model'][…]", 3);
     let says = "; ckpt['model'][…], local of main (train.py:3) has as much as the weights of a model: 1.00 GiB";
     assert!(what.contains(says), "{what}");
@@ -182,4 +149,7 @@ fn a_copy_of_the_weights_is_named_beside_activations() {
     ] {
         assert!(!of(text, blocks).0.contains("as much as the weights"));
     }
+    // The mean of earlier weights.
+    let mean = by("ema.shadow[…]", 3, Category::Other);
+    assert!(!mean.0.contains("as much as the weights"));
 }
