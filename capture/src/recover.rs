@@ -66,8 +66,7 @@ fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> MergeE
 /// [`MergeError`]: the capture cannot be written to, for example. The ring then stays, and readers of the capture find
 /// it.
 pub fn merge(path: &Path) -> Result<Merged, MergeError> {
-    let capture = File::open(path).map_err(failed(path, "open"))?;
-    merge_open(path, &capture)
+    merge_open(path, &File::open(path).map_err(failed(path, "open"))?)
 }
 
 /// The same for an open capture.
