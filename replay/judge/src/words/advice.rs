@@ -214,7 +214,8 @@ impl Text<'_> {
             Kind::KeptGraphs if most.in_forward => format!("where a result of a round is kept, such as a loss, store {value} of it, not the tensor with its graph"),
             Kind::KeptGraphs => format!("{line}: store {value} of the tensor, not the tensor with its graph"),
             Kind::Waiting => {
-                let detach = match is(&Holder::is_container) && !kept.was_consumed {
+                // Rounds with a backward did not need those before them.
+                let detach = match is(&Holder::is_container) && !kept.was_consumed && kept.with_backward > 0 {
                     true => format!("store .detach() in {name}, if no backward needs it; else "),
                     false => String::new(),
                 };
