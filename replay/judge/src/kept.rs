@@ -97,6 +97,8 @@ struct Of {
     blocks: Vec<(u64, u64)>,
 }
 
+/// PyTorch's caching allocator rounds requests up to multiples of this, in bytes.
+const ROUNDED: u64 = 512;
 /// The least earlier rounds that show growth.
 const ROUNDS: usize = 2;
 
@@ -170,7 +172,7 @@ fn kept_by(
     what: What,
 ) -> Option<Kept> {
     let of_models = what == What::Models;
-    let now = of.round();
+    let now = of.round() + u64::from(is_next(replay, follow, of, live));
     let mut stacks: FxHashMap<KeyId, Of> = FxHashMap::default();
     let mut has_parameters = false;
     let mut categories: BTreeMap<KeyId, BTreeSet<Category>> = BTreeMap::new();
@@ -328,6 +330,19 @@ fn kept_by(
         last,
         lines,
     })
+}
+
+/// Whether the request would have been the next round of a line: it is as large as the newest one.
+fn is_next(replay: &Replay, follow: &Follow, of: &Loop, live: &[Live]) -> bool {
+    let failure = &follow.failure;
+    let requested = failure.span_context.stacks.py;
+    let is_like = |live: &Live| {
+        of.round_at(live.block.seq) == of.round()
+            && replay.stacks(live.block.key).py == requested
+            && live.block.bytes.abs_diff(failure.event.bytes) < ROUNDED
+    };
+    let path = follow.rounds.known_path(requested);
+    of.is_line && path.is_some_and(|path| of.contains(path)) && live.iter().any(is_like)
 }
 
 /// The line outside of all forwards that calls the one with most of the memory, if it is more than half of `all`.

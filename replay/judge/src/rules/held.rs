@@ -269,7 +269,7 @@ fn is_held_by(facts: &Facts, large: &Large, holder: &Holder) -> bool {
 }
 
 /// How many blocks of one line may be what one operator works with.
-const OF_ONE_CALL: u64 = 3;
+const OF_ONE_CALL: u64 = 4;
 
 /// Whether a few blocks of one line may be those of one operator, which no object has.
 pub(super) fn is_of_one_call(facts: &Facts, kept: &Kept) -> bool {

@@ -80,7 +80,10 @@ fn rounds_with_and_without_a_backward_are_counted() {
     of.kept[0].with_backward = 0;
     let (what, advice) = texts(&of);
     assert!(what.starts_with("the graphs of 6 earlier rounds wait for a backward: 8.00 GiB (57 % of live memory), 1.33 GiB a round"), "{what}");
-    assert!(advice.starts_with("make the graph span fewer rounds, "), "{advice}");
+    assert!(
+        advice.starts_with("make the graph span fewer rounds, "),
+        "{advice}"
+    );
 }
 
 #[test]

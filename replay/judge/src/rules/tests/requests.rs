@@ -218,7 +218,7 @@ fn blocks_that_one_operator_works_with_are_no_rounds() {
     );
     of.holders.as_mut().unwrap().blocks.clear();
     assert_eq!(judged(&of).0, Kind::Activations);
-    of.kept[0].figure.blocks = 4;
+    of.kept[0].figure.blocks = 5;
     assert_ne!(judged(&of).0, Kind::Activations);
 }
 
