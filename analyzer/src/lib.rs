@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 pub mod account;
+pub mod answers;
 pub mod ask;
 pub mod envelope;
 pub mod export;

@@ -10,7 +10,6 @@
 mod args;
 mod cli;
 mod commands;
-mod devices;
 #[cfg(feature = "budgets")]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -26,6 +25,7 @@ use std::io;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _};
+use gpumem_analyzer::ask::Wrong;
 use gpumem_analyzer::attribution::OwnPackages;
 use gpumem_analyzer::render::Colour;
 
@@ -76,7 +76,7 @@ pub fn run(arguments: &[OsString], output: &mut Output<'_>) -> u8 {
         Ok(exit) => exit.code(),
         // The reader closed our output.
         Err(error) if is_broken_pipe(&error) => 0,
-        Err(error) => match error.downcast::<clap::Error>() {
+        Err(error) => match wrong(error).downcast::<clap::Error>() {
             Ok(error) => {
                 output.notes.say(first_line(&error));
                 WRONG
@@ -86,6 +86,20 @@ pub fn run(arguments: &[OsString], output: &mut Output<'_>) -> u8 {
                 1
             }
         },
+    }
+}
+
+/// A request that the capture cannot answer is a wrong command line.
+fn wrong(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<Wrong>() {
+        Ok(wrong) => {
+            let list = match wrong {
+                Wrong::NoThread(_) => ": `gpumem-analyze lines --by thread` lists its threads",
+                _ => "",
+            };
+            clap::Error::raw(ErrorKind::InvalidValue, format!("{wrong}{list}")).into()
+        }
+        Err(error) => error,
     }
 }
 

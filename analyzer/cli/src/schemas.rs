@@ -41,9 +41,10 @@ const FURTHER: [&str; 11] = [
 
 fn all() -> BTreeMap<&'static str, Value> {
     fn of<V: View>() -> (&'static str, Value) {
-        (V::NAME, schema::<V>())
+        (V::FORM.name, schema::<V>())
     }
     let mut all = BTreeMap::from_iter(schemas());
+    all.extend(gpumem_analyzer::answers::schemas());
     all.extend([
         of::<cmd_check::Check<'_>>(),
         of::<cmd_diff::Report<'_>>(),

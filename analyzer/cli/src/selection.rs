@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use gpumem_analyzer::ask::Wanted;
 pub use gpumem_analyzer::moment::{decimal, parse as moment};
 use gpumem_analyzer::render::bytes;
 use gpumem_analyzer::replay::{At, Category, Query, Sizes};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{ByStack, Select, at, level_or_default};
+use gpumem_analyzer::views::{ByStack, Select, at};
 use gpumem_capture::{DeviceOrdinal, Level};
-
-use crate::devices;
 
 /// A level as an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -131,16 +130,30 @@ impl Part {
         Ok(self.select())
     }
 
+    /// The part, for a question.
+    pub fn wanted(&self) -> Wanted {
+        Wanted {
+            level: self.level.map(Into::into),
+            select: self.select(),
+            sizes: self.size.unwrap_or_default(),
+        }
+    }
+
+    /// The same for a question that follows blocks.
+    ///
+    /// # Errors
+    /// As [`Self::select_of_events`].
+    pub fn wanted_of_events(&self) -> anyhow::Result<Wanted> {
+        self.select_of_events()?;
+        Ok(self.wanted())
+    }
+
     /// The requested level, or the default one.
     ///
     /// # Errors
     /// The capture does not have the requested GPU.
     pub fn level(&self, session: &Session) -> anyhow::Result<Level> {
-        devices::known(session, self.device)?;
-        Ok(level_or_default(
-            self.level.map(Into::into),
-            &session.replay,
-        ))
+        Ok(self.wanted().level(session)?)
     }
 
     /// The filters in words: `, files with net.py, blocks of 1 MiB or more`; empty without filters.

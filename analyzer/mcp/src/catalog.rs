@@ -64,7 +64,7 @@ pub fn catalog(gpumem: Option<&Gpumem>) -> Vec<Entry> {
         entry(
             "lines",
             "Lines that own memory",
-            "Which lines of code own GPU memory at a point in time, largest first; or PyTorch categories or modules. Unfiltered rows sum to the level's figure.",
+            "Which lines of code own GPU memory at a point in time, largest first; or functions, callers, libraries, modules, categories, phases. Unfiltered rows of live memory sum to the level's figure.",
             lines::answer,
         ),
         entry(

@@ -1,7 +1,9 @@
 //! Arguments that several tools take.
 
+use gpumem_analyzer::ask::Of;
 use gpumem_analyzer::moment;
 use gpumem_analyzer::replay::At;
+use gpumem_analyzer::views::Within;
 use gpumem_capture::Level;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::Error as _};
@@ -24,6 +26,35 @@ impl From<LevelName> for Level {
             LevelName::Tensor => Self::TENSOR,
             LevelName::Driver => Self::DRIVER,
             LevelName::Host => Self::HOST,
+        }
+    }
+}
+
+/// Which bytes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OfName {
+    /// That are live at the point in time
+    #[default]
+    Live,
+    /// Allocated over the whole run, or up to the point in time; each allocation counts
+    Allocated,
+    /// Allocated for blocks that were freed by the next event
+    Temporary,
+    /// Live bytes of blocks that stayed live over the ends of at least 3 steps or rounds
+    Kept,
+    /// Live bytes of lines that grow from step to step, or from round to round
+    Growing,
+}
+
+impl From<OfName> for Of {
+    fn from(of: OfName) -> Self {
+        match of {
+            OfName::Live => Self::Live,
+            OfName::Allocated => Self::Allocated,
+            OfName::Temporary => Self::Temporary(Within::Events(1)),
+            OfName::Kept => Self::Kept,
+            OfName::Growing => Self::Growing,
         }
     }
 }

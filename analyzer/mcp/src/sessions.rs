@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use gpumem_analyzer::ask::{CaptureFile, Later, SecondPass};
-use gpumem_analyzer::replay::{At, Query};
+use gpumem_analyzer::ask::{CaptureFile, Later, Passes, Pivot, SecondPass, Stacks, Wrong};
+use gpumem_analyzer::replay::{At, OutOfMemory, Query};
 use gpumem_analyzer::session::{self, Session};
 use gpumem_analyzer::unanswered::Unanswered;
 use gpumem_analyzer::watch::Observer;
@@ -48,6 +48,29 @@ impl Sessions {
         answering(capture, session, query)
     }
 
+    /// Stacks, and the session that they are of.
+    ///
+    /// # Errors
+    /// The capture cannot be read, or does not answer the question.
+    pub fn stacks(
+        &mut self,
+        capture: &Capture,
+        question: &Pivot,
+    ) -> Result<(Arc<Session>, Stacks), Refusal> {
+        question.check()?;
+        if !question.is_of_one_pass() {
+            let (session, stacks) = question.read(&mut Several::open(capture)?)?;
+            return Ok((Arc::new(session), stacks));
+        }
+        let session = self.read(capture, question.query())?;
+        let question = Pivot {
+            at: session.query.moment,
+            ..question.clone()
+        };
+        let stacks = question.of_session(&session)?;
+        Ok((session, stacks))
+    }
+
     fn bytes(&self) -> u64 {
         self.0.iter().map(|(capture, _)| capture.bytes()).sum()
     }
@@ -58,16 +81,78 @@ impl Sessions {
             return Ok(query);
         }
         let first = self.read(capture, At::End.into())?;
-        match first.replay.main_failure() {
-            Some((_, failure)) => Ok(Query {
-                moment: At::Event(failure.seq),
-                ..query
-            }),
-            None => Err(refused!(
-                "{}: no allocation failed because memory ran out: use at peak for the point with most memory",
-                capture.name
-            )),
+        let failure = first.replay.main_failure();
+        let instead = "use at peak for the point with most memory";
+        at_failure(capture, query, failure, instead)
+    }
+}
+
+/// The query at the event of the failure.
+fn at_failure(
+    capture: &Capture,
+    query: Query,
+    failure: Option<(u64, OutOfMemory)>,
+    instead: &str,
+) -> Result<Query, Refusal> {
+    match failure {
+        Some((_, failure)) => Ok(Query {
+            moment: At::Event(failure.seq),
+            ..query
+        }),
+        None => Err(refused!(
+            "{}: no allocation failed because memory ran out: {instead}",
+            capture.name
+        )),
+    }
+}
+
+/// An open capture, for several passes. Nothing is written.
+pub struct Several<'a> {
+    capture: &'a Capture,
+    file: CaptureFile,
+}
+
+impl<'a> Several<'a> {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(capture: &'a Capture) -> Result<Self, Refusal> {
+        let file = open(capture)?;
+        Ok(Self { capture, file })
+    }
+}
+
+impl Passes for Several<'_> {
+    type Error = Refusal;
+
+    fn pass(&mut self, query: Query, observer: &mut Observer<'_>) -> Result<Session, Refusal> {
+        let query = match query.moment {
+            At::Failure => {
+                let known = match self.file.main_failure() {
+                    Some(known) => known,
+                    None => self
+                        .pass(At::End.into(), &mut |_, _, _| {})?
+                        .replay
+                        .main_failure(),
+                };
+                at_failure(self.capture, query, known, "omit at, or use end")?
+            }
+            _ => query,
+        };
+        let session = self.file.read_with(query, observer);
+        let session = session.map_err(|error| unreadable(self.capture, &error))?;
+        match Unanswered::by(&session, query) {
+            Some(why) => Err(refused!("{}: {why}", self.capture.name)),
+            None => Ok(session),
         }
+    }
+}
+
+impl From<Wrong> for Refusal {
+    fn from(wrong: Wrong) -> Self {
+        // Arguments have the names of options.
+        Self::new(wrong.to_string().replace("--", ""))
     }
 }
 

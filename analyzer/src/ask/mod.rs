@@ -3,6 +3,7 @@
 //! a pass can find, such as the failure or the end of a step, may take one more. Views read no files.
 #![expect(clippy::disallowed_methods, reason = "it is this place")]
 
+mod pivot;
 mod second_pass;
 pub mod way;
 
@@ -19,6 +20,7 @@ use crate::replay::{OutOfMemory, Query, Replay};
 use crate::session::{Error, Session, Survey};
 use crate::watch::{Observer, Watch};
 
+pub use pivot::{Of, Passes, Pivot, Stacks, Wanted, Wrong, has_device, survivors, temporary};
 pub use second_pass::{Later, SecondPass};
 
 /// An open capture. All passes over it end at the same record, also if its program goes on.

@@ -10,8 +10,8 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 pub use capture::Capture;
-pub use schema::schema;
-pub use view::{Body, Heads, View, id};
+pub use schema::{schema, schema_of_rows};
+pub use view::{Body, Form, Formed, Heads, View, id};
 pub use views::schemas;
 
 /// The captures that a result is about.
@@ -34,16 +34,17 @@ pub struct Envelope<'a, V> {
     pub found: &'a V,
 }
 
-impl<V: View + Serialize> Serialize for Envelope<'_, V> {
+impl<V: Formed + Serialize> Serialize for Envelope<'_, V> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let form = self.found.form();
         let mut map = to.serialize_map(None)?;
-        map.serialize_entry("schema", &id(V::NAME))?;
+        map.serialize_entry("schema", &id(form.name))?;
         match self.captures {
             Captures::InBody => {}
             Captures::One(capture) => map.serialize_entry("capture", capture)?,
             Captures::Several(captures) => map.serialize_entry("captures", captures)?,
         }
-        map.serialize_entry(V::BODY.key(), self.found)?;
+        map.serialize_entry(form.body.key(), self.found)?;
         map.end()
     }
 }
@@ -55,7 +56,7 @@ impl<V: View + Serialize> Serialize for Envelope<'_, V> {
 pub fn opening<V: View>(captures: &Captures) -> serde_json::Result<String> {
     let mut text = format!(
         "{{\n\"schema\": {},\n",
-        serde_json::to_string(&id(V::NAME))?
+        serde_json::to_string(&id(V::FORM.name))?
     );
     match captures {
         Captures::InBody => {}
@@ -66,5 +67,5 @@ pub fn opening<V: View>(captures: &Captures) -> serde_json::Result<String> {
             text += &format!("\"captures\": {},\n", serde_json::to_string(captures)?);
         }
     }
-    Ok(text + &format!("\"{}\": ", V::BODY.key()))
+    Ok(text + &format!("\"{}\": ", V::FORM.body.key()))
 }

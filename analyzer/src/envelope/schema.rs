@@ -1,23 +1,37 @@
 //! JSON Schemas of the output of commands, derived from the types that are printed.
 
+use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::capture::Capture;
-use super::view::{Heads, View, id};
+use super::view::{Form, Heads, View, id};
 
 /// The schema of a form. Objects are closed: a key that the schema does not name is an error.
 pub fn schema<V: View>() -> Value {
-    let mut generator = SchemaSettings::draft2020_12()
-        .for_serialize()
-        .into_generator();
+    let mut generator = generator();
     let body = generator.subschema_for::<V>().to_value();
+    of(V::FORM, body, generator)
+}
+
+/// The same of a form whose result is a list of rows with this schema.
+pub fn schema_of_rows(form: Form, row: &Value) -> Value {
+    of(form, json!({"type": "array", "items": row}), generator())
+}
+
+fn generator() -> SchemaGenerator {
+    SchemaSettings::draft2020_12()
+        .for_serialize()
+        .into_generator()
+}
+
+fn of(form: Form, body: Value, mut generator: SchemaGenerator) -> Value {
     let capture = generator.subschema_for::<Capture>().to_value();
     let captures = json!({"type": "array", "minItems": 2, "items": capture});
     let mut properties = Map::new();
-    properties.insert("schema".into(), json!({"const": id(V::NAME)}));
-    let mut required = vec!["schema", V::BODY.key()];
-    match V::HEADS {
+    properties.insert("schema".into(), json!({"const": id(form.name)}));
+    let mut required = vec!["schema", form.body.key()];
+    match form.heads {
         Heads::None => {}
         Heads::One => {
             properties.insert("capture".into(), capture);
@@ -32,19 +46,19 @@ pub fn schema<V: View>() -> Value {
             properties.insert("captures".into(), captures);
         }
     }
-    properties.insert(V::BODY.key().into(), body);
+    properties.insert(form.body.key().into(), body);
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": id(V::NAME),
+        "$id": id(form.name),
         "type": "object",
         "properties": properties,
         "required": required,
     });
-    if V::HEADS == Heads::OneOrSeveral {
+    if form.heads == Heads::OneOrSeveral {
         schema["oneOf"] = json!([{"required": ["capture"]}, {"required": ["captures"]}]);
     }
     let mut definitions = generator.take_definitions(true);
-    if V::HEADS == Heads::None {
+    if form.heads == Heads::None {
         definitions.remove("Capture");
     }
     schema["$defs"] = Value::Object(definitions);

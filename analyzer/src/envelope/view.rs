@@ -34,14 +34,33 @@ pub enum Heads {
     OneOrSeveral,
 }
 
-/// The result of a command, with the name of its form.
-pub trait View: JsonSchema {
-    /// Name of the form, such as `lines`.
-    const NAME: &'static str;
+/// A form of JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Its name, such as `lines`.
+    pub name: &'static str,
     /// The key of the result.
-    const BODY: Body;
+    pub body: Body,
     /// The key of the captures.
-    const HEADS: Heads;
+    pub heads: Heads,
+}
+
+/// The result of a command whose form its type tells.
+pub trait View: JsonSchema {
+    /// The form.
+    const FORM: Form;
+}
+
+/// The result of a command.
+pub trait Formed {
+    /// Its form.
+    fn form(&self) -> Form;
+}
+
+impl<V: View> Formed for V {
+    fn form(&self) -> Form {
+        Self::FORM
+    }
 }
 
 /// The name of the form with its version. A change that removes a field or changes its meaning needs a new version.

@@ -1,23 +1,25 @@
 //! All results of commands, by the names of their forms.
 
 use super::schema::schema;
-use super::view::{Body, Heads, View};
+use super::view::{Body, Form, Heads, View};
 use crate::ranks::Job;
 use crate::views::ci::Comparison;
 use crate::views::{
-    Annotated, CategoryRow, Change, GroupRow, Hint, Leaks, Ledger, LineRow, ModuleRow, Node,
-    Report, Scopes, SizesOn, Summary, Temporary, ThreadsOn, Timeline,
+    Annotated, Change, Hint, Leaks, Ledger, LineRow, Node, Report, Scopes, SizesOn, Summary,
+    Temporary, ThreadsOn, Timeline,
 };
 
 macro_rules! views {
     ($($type:ty: $name:literal, $body:ident, $heads:ident;)*) => {
         $(impl View for $type {
-            const NAME: &'static str = $name;
-            const BODY: Body = Body::$body;
-            const HEADS: Heads = Heads::$heads;
+            const FORM: Form = Form {
+                name: $name,
+                body: Body::$body,
+                heads: Heads::$heads,
+            };
         })*
 
-        /// The schemas of this crate's results, by the names of their forms.
+        /// The schemas of this crate's results, by the names of their forms; those of answers are theirs.
         pub fn schemas() -> Vec<(&'static str, serde_json::Value)> {
             vec![$(($name, schema::<$type>())),*]
         }
@@ -26,15 +28,12 @@ macro_rules! views {
 
 views! {
     Annotated: "annotated", Data, One;
-    Vec<CategoryRow>: "categories", Rows, One;
     Vec<Change>: "changes", Rows, One;
     Comparison: "ci", Data, None;
-    Vec<GroupRow>: "groups", Rows, One;
     Vec<Hint>: "hints", Rows, One;
     Leaks: "leaks", Data, One;
     Vec<Ledger>: "ledger", Rows, One;
     Vec<LineRow>: "lines", Rows, One;
-    Vec<ModuleRow>: "modules", Rows, One;
     Job: "ranks", Data, None;
     Report<'_>: "report", Data, One;
     Scopes: "scopes", Data, One;

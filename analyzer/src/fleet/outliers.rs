@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::envelope::{Body, Heads, View};
+use crate::envelope::{Body, Form, Heads, View};
 use crate::ranks::{Coordinates, End, Figures, Held, Job, Keys, Of, Outlier, RankRow, Steps};
 
 /// Ranks of many runs that differ from their peers.
@@ -42,9 +42,11 @@ pub struct Outlying {
 }
 
 impl View for FleetOutliers {
-    const NAME: &'static str = "fleet-outliers";
-    const BODY: Body = Body::Data;
-    const HEADS: Heads = Heads::None;
+    const FORM: Form = Form {
+        name: "fleet-outliers",
+        body: Body::Data,
+        heads: Heads::None,
+    };
 }
 
 impl FleetOutliers {

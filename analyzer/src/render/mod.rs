@@ -1,6 +1,7 @@
 //! Text for terminals: numbers with units, aligned tables, bars, colour.
 
 mod annotated;
+mod answer;
 mod calls;
 mod cause;
 mod changes;
@@ -8,7 +9,6 @@ mod ci;
 mod diff;
 mod flame;
 mod fragmentation;
-mod groups;
 mod hints;
 mod holders;
 mod html;
@@ -35,13 +35,13 @@ mod web_page;
 pub use crate::source::Source;
 pub use crate::units::{bar, bytes, count, duration, mebibytes, percent, signed, time};
 pub use annotated::annotated_text;
+pub use answer::answer_table;
 pub use cause::{cause_text, last_line};
 pub use changes::{change_text, changes_table};
 pub use ci::{ci_answer, ci_comment, trend_svg};
 pub use diff::{diff_text, holders_diff_text, pools_text};
 pub use flame::{ColourBy, FlameLook, flamegraph, flamegraph_of_change};
 pub use fragmentation::{over_time_text, pool_map_text};
-pub use groups::{categories_table, groups_table, modules_table};
 pub use hints::hints_text;
 pub use holders::holders_text;
 pub use html::page_html;

@@ -15,7 +15,6 @@ mod diff_pools;
 mod flame;
 mod fragmentation;
 mod greatest;
-mod groups;
 mod hints;
 mod json;
 mod last_round;
@@ -64,8 +63,8 @@ pub use fragmentation::{
     FragmentedAt, FragmentedSegment, PoolFigures, PoolMoment, PoolTime, ReservedOverTime,
 };
 pub use greatest::Greatest;
-pub use groups::{GroupBy, GroupRow, groups};
 pub use hints::{Evidence, Hint, HintKind, HintWatch, Hints};
+pub(crate) use json::ordinal;
 pub use last_round::{LastRound, LeaksThen, last_round};
 pub use leaks::{Class, LEAST_STEPS, LeakHolder, LeakRow, Leaks, WARM_UP_STEPS};
 pub use ledger::{

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use gpumem_analyzer::account::{Comparison, many};
-use gpumem_analyzer::envelope::{Body, Heads, View};
+use gpumem_analyzer::envelope::{Body, Form, Heads, View};
 use gpumem_analyzer::render::{Style, account_lines, bytes, count, reached_line};
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::Session;
@@ -83,9 +83,11 @@ struct Damage<'a> {
 }
 
 impl View for Check<'_> {
-    const NAME: &'static str = "check";
-    const BODY: Body = Body::Data;
-    const HEADS: Heads = Heads::One;
+    const FORM: Form = Form {
+        name: "check",
+        body: Body::Data,
+        heads: Heads::One,
+    };
 }
 
 /// `check`.

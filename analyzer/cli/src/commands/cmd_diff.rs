@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use gpumem_analyzer::envelope::{Body, Capture, Captures, Heads, View};
+use gpumem_analyzer::envelope::{Body, Capture, Captures, Form, Heads, View};
 use gpumem_analyzer::names::short_command;
 use gpumem_analyzer::render::{caveats, diff_text, holders_diff_text, pools_text};
 use gpumem_analyzer::session::Session;
@@ -68,9 +68,11 @@ pub struct Report<'a> {
 }
 
 impl View for Report<'_> {
-    const NAME: &'static str = "diff";
-    const BODY: Body = Body::Data;
-    const HEADS: Heads = Heads::Several;
+    const FORM: Form = Form {
+        name: "diff",
+        body: Body::Data,
+        heads: Heads::Several,
+    };
 }
 
 /// Runs it.

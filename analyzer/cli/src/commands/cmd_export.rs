@@ -15,6 +15,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use gpumem_analyzer::ask::has_device;
 use gpumem_analyzer::export::Steps;
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::Session;
@@ -23,7 +24,6 @@ use gpumem_files::write::{NewFile, temporary_folder};
 use super::exit::Exit;
 use super::output::{Notes, Output, To, beside};
 use super::read::Opened;
-use crate::devices;
 use args::Format;
 use task::Task;
 
@@ -43,7 +43,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if args.format == Format::Arrow {
         return deliver(args, file, output, &mut |out, notes| {
             let (said, session) = arrow::write(args, file, out)?;
-            devices::known(&session, args.part.device)?;
+            if let Some(device) = args.part.device {
+                has_device(&session, device)?;
+            }
             notes.caveats(&session);
             say_not_kept(&session, notes);
             Ok((said, Exit::of(&session)))
@@ -130,7 +132,9 @@ fn first(args: &Args, capture: &mut Opened) -> anyhow::Result<(Session, Steps)> 
     let session = capture.read_with(args.query(moment), &mut |_, record, _| {
         steps.observe(record);
     })?;
-    devices::known(&session, args.part.device)?;
+    if let Some(device) = args.part.device {
+        has_device(&session, device)?;
+    }
     Ok((session, steps))
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use gpumem_analyzer::ask::survivors;
 use gpumem_analyzer::render::leaks_text;
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::views::{LEAST_STEPS, WARM_UP_STEPS};
@@ -50,7 +51,8 @@ fn not_the_peak(text: &str) -> Result<At, String> {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.part.capture(&args.file);
     let ages = (args.steps, args.warm_up);
-    let (session, survivors, at) = Opened::open(file)?.survivors(&args.part, args.at, ages)?;
+    let wanted = args.part.wanted_of_events()?;
+    let (session, survivors, at) = survivors(&mut Opened::open(file)?, &wanted, args.at, ages)?;
     let leaks = survivors.leaks(&session.replay);
     output
         .notes

@@ -4,7 +4,7 @@ use std::iter;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use gpumem_analyzer::ask::SecondPass;
+use gpumem_analyzer::ask::{SecondPass, has_device};
 use gpumem_analyzer::render::{ledger_text, pool_text};
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{Asked, By, LedgerAt};
@@ -17,7 +17,6 @@ use super::pool::{self, Pool};
 use super::read::{Opened, not_kept};
 use super::view::{Of, print};
 use crate::args::Format;
-use crate::devices;
 use crate::selection::{Capture, moment, size};
 
 /// The point in time of a ledger.
@@ -178,7 +177,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         (When::Moment(_), None) => LedgerAt::End,
     };
     let device = args.device.map(DeviceOrdinal);
-    devices::known(&session, args.device)?;
+    if let Some(device) = args.device {
+        has_device(&session, device)?;
+    }
     if let (LedgerAt::PeakOf(level), Some(restored)) = (at, session.replay.restored) {
         let rows = session.replay.levels.iter();
         let mut peaks = rows

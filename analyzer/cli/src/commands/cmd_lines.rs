@@ -3,15 +3,12 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use gpumem_analyzer::account::{Phase, phase_of};
-use gpumem_analyzer::envelope::View;
-use gpumem_analyzer::render::{
-    ShownLines, Terminal, annotated_text, bytes, categories_table, groups_table, lines_table,
-    modules_table,
-};
+use gpumem_analyzer::answers::{self, Answer};
+use gpumem_analyzer::render::{ShownLines, annotated_text, answer_table, bytes, lines_table};
 use gpumem_analyzer::replay::At;
-use gpumem_analyzer::views::{Annotated, GroupBy, Lines, categories, groups, modules};
-use serde::Serialize;
+use gpumem_analyzer::views::{Annotated, Lines};
 
 use super::by_block::{self, Blocks};
 use super::exit::Exit;
@@ -73,31 +70,48 @@ impl PhaseArg {
 }
 
 /// What each row shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ByArg {
-    /// Line of code
-    #[default]
+#[derive(Clone, Copy, Debug)]
+pub enum By {
+    /// A line of code.
     Line,
-    /// Function of that line
-    Function,
-    /// Line that called this function
-    Caller,
-    /// File of that line
-    File,
-    /// Library that requested the memory
-    Library,
-    /// PyTorch module
-    Module,
-    /// Category: parameter, gradient, activation …
-    Category,
-    /// Phase of the training
-    Phase,
-    /// Thread: its allocations and frees, and its live blocks
+    /// A group of memory.
+    Answer(&'static Answer),
+    /// A thread.
     Thread,
-    /// Size of blocks, in powers of two: allocated over the run, and live
+    /// A size of blocks.
     Size,
-    /// Scope of the program (gpumem.scope), and its marks
+    /// A scope of the program.
     Scope,
+}
+
+impl By {
+    /// Reads `--by`, whose values the help lists.
+    fn parser() -> impl TypedValueParser<Value = Self> {
+        let value = |name: &'static str, about: &'static str| PossibleValue::new(name).help(about);
+        let answers = answers::ALL.into_iter();
+        let answers = answers.map(|answer| value(answer.name, answer.about));
+        let all = [value("line", "Line of code")].into_iter();
+        let all = all.chain(answers).chain([
+            value(
+                "thread",
+                "Thread: its allocations and frees, and its live blocks",
+            ),
+            value(
+                "size",
+                "Size of blocks, in powers of two: allocated over the run, and live",
+            ),
+            value(
+                "scope",
+                "Scope of the program (gpumem.scope), and its marks",
+            ),
+        ]);
+        PossibleValuesParser::new(all).map(|name| match &*name {
+            "thread" => Self::Thread,
+            "size" => Self::Size,
+            "scope" => Self::Scope,
+            name => answers::named(name).map_or(Self::Line, Self::Answer),
+        })
+    }
 }
 
 /// `lines`.
@@ -107,8 +121,8 @@ pub struct Args {
     #[command(flatten)]
     pub rows: Rows,
     /// What each row shows
-    #[arg(long, value_enum, default_value_t, conflicts_with = "annotate")]
-    pub by: ByArg,
+    #[arg(long, default_value = "line", value_parser = By::parser(), conflicts_with = "annotate")]
+    pub by: By,
     /// Only memory allocated in this phase of a training
     #[arg(long, value_enum)]
     pub phase: Option<PhaseArg>,
@@ -140,19 +154,22 @@ impl Args {
         let (of, thread) = (self.rows.of, self.rows.thread.is_some());
         let is_part = self.phase.is_some() || self.step.is_some();
         let wrong = match self.by {
-            ByArg::Size | ByArg::Thread if of != OfArg::Live || thread || is_part => {
+            By::Size | By::Thread if of != OfArg::Live || thread || is_part => {
                 "--by size and --by thread show allocated and live blocks: omit --of, --thread, --phase and --step"
             }
-            ByArg::Size | ByArg::Thread if self.rows.selection.part.category.is_some() => {
+            By::Size | By::Thread if self.rows.selection.part.category.is_some() => {
                 "--by size and --by thread follow blocks, whose category is known only at their end: omit --category"
             }
-            ByArg::Scope if !self.is_of_all() => {
+            By::Scope if !self.is_of_all() => {
                 "--by scope shows all scopes of the run: of the options that select memory it has --level and --rank"
             }
-            ByArg::Category if thread || !matches!(of, OfArg::Live | OfArg::Allocated) => {
+            By::Answer(answer)
+                if answer.has_categories()
+                    && (thread || !matches!(of, OfArg::Live | OfArg::Allocated)) =>
+            {
                 "--by category goes with --of live and --of allocated only, without --thread"
             }
-            ByArg::Line if of == OfArg::Temporary && is_part => {
+            By::Line if of == OfArg::Temporary && is_part => {
                 "--of temporary by line has no phases: use --by phase, or omit --phase and --step"
             }
             _ if self.step.is_some() && (of != OfArg::Live || thread) => {
@@ -161,7 +178,7 @@ impl Args {
             _ if self.annotate && (of != OfArg::Live || thread) => {
                 "--annotate shows live, allocated and freed bytes: omit --of and --thread"
             }
-            _ if self.each && !matches!(self.by, ByArg::Size | ByArg::Scope) => {
+            _ if self.each && !matches!(self.by, By::Size | By::Scope) => {
                 "--each goes with --by size and --by scope"
             }
             _ => return Ok(()),
@@ -240,10 +257,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         format: args.format,
     };
     match args.by {
-        ByArg::Size => return by_block::sizes(blocks, output),
-        ByArg::Thread => return by_block::threads(blocks, output),
-        ByArg::Scope => return by_block::scopes(blocks, output),
-        ByArg::Line if args.rows.of == OfArg::Temporary => {
+        By::Size => return by_block::sizes(blocks, output),
+        By::Thread => return by_block::threads(blocks, output),
+        By::Scope => return by_block::scopes(blocks, output),
+        By::Line if args.rows.of == OfArg::Temporary => {
             return by_block::temporary(blocks, output);
         }
         _ if args.annotate => return annotated(args, output),
@@ -263,39 +280,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             .retain(|stacks| phase.takes(phase_of(replay, stacks)));
     }
     match args.by {
-        ByArg::Function => by_group(args, &pivot, ("Functions of", GroupBy::Function), output)?,
-        ByArg::Caller => by_group(
-            args,
-            &pivot,
-            ("Lines that called the owners of", GroupBy::Caller),
-            output,
-        )?,
-        ByArg::File => by_group(args, &pivot, ("Files of", GroupBy::File), output)?,
-        ByArg::Library => by_group(args, &pivot, ("Libraries of", GroupBy::Library), output)?,
-        ByArg::Phase => by_group(args, &pivot, ("Phases of", GroupBy::Phase), output)?,
-        ByArg::Module => {
-            let rows = modules(replay, &pivot.stacks);
-            groups_of(
-                args,
-                &pivot,
-                &rows,
-                "Modules that own",
-                modules_table,
-                output,
-            )?;
-        }
-        ByArg::Category => {
-            let rows = categories(&pivot.stacks);
-            groups_of(
-                args,
-                &pivot,
-                &rows,
-                "Categories of",
-                categories_table,
-                output,
-            )?;
-        }
-        ByArg::Line | ByArg::Size | ByArg::Thread | ByArg::Scope => by_line(args, &pivot, output)?,
+        By::Answer(answer) => by_answer(args, &pivot, answer, output)?,
+        By::Line | By::Size | By::Thread | By::Scope => by_line(args, &pivot, output)?,
     }
     Ok(match mismatches.is_empty() {
         true => Exit::of(&pivot.session),
@@ -340,38 +326,22 @@ fn by_line(args: &Args, pivot: &Pivot, output: &mut Output<'_>) -> anyhow::Resul
     })
 }
 
-/// Groups of owners, with the beginning of their title.
-fn by_group(
+/// A table of groups.
+fn by_answer(
     args: &Args,
     pivot: &Pivot,
-    (title, by): (&str, GroupBy),
+    answer: &'static Answer,
     output: &mut Output<'_>,
 ) -> anyhow::Result<()> {
-    let rows = groups(&pivot.session.replay, &pivot.stacks, by);
-    let table = |rows: &[_], title: &str, terminal| groups_table(rows, by, title, terminal);
-    groups_of(args, pivot, &rows, title, table, output)
-}
-
-/// Prints a table of groups.
-fn groups_of<T: Serialize>(
-    args: &Args,
-    pivot: &Pivot,
-    rows: &Vec<T>,
-    title: &str,
-    table: impl FnOnce(&[T], &str, Terminal) -> String,
-    output: &mut Output<'_>,
-) -> anyhow::Result<()>
-where
-    Vec<T>: View,
-{
+    let table = answer.of(&pivot.session.replay, &pivot.stacks);
     let of = Of {
         file: &args.capture(),
         session: &pivot.session,
     };
-    print(output, of, args.format, rows, |_, terminal| {
-        match rows.is_empty() {
+    print(output, of, args.format, &table, |_, terminal| {
+        match table.rows.is_empty() {
             true => args.nothing(pivot),
-            false => table(rows, &args.title(title, pivot), terminal),
+            false => answer_table(&table, &args.title(answer.title, pivot), terminal),
         }
     })
 }

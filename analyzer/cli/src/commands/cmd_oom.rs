@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gpumem_analyzer::attribution::owner;
-use gpumem_analyzer::envelope::{Body, Heads, View};
+use gpumem_analyzer::envelope::{Body, Form, Heads, View};
 use gpumem_analyzer::render::{
     ShownLines, Source, answered, cause_text, caveats, count, failure_line, holders_text,
     ledger_text, lines_table, split_text,
@@ -80,9 +80,11 @@ pub struct Report<'a> {
 }
 
 impl View for Report<'_> {
-    const NAME: &'static str = "oom";
-    const BODY: Body = Body::Data;
-    const HEADS: Heads = Heads::One;
+    const FORM: Form = Form {
+        name: "oom",
+        body: Body::Data,
+        heads: Heads::One,
+    };
 }
 
 /// `oom`.

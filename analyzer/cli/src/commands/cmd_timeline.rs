@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::ValueEnum;
+use gpumem_analyzer::ask::has_device;
 use gpumem_analyzer::envelope::Envelope;
 use gpumem_analyzer::render::{bytes, caveats, timeline_svg, timeline_text};
 use gpumem_analyzer::replay::{At, Query};
@@ -15,7 +16,6 @@ use super::moment::{PeakOf, has_events, moments_of, part, stretch};
 use super::output::{Output, To, beside, file_name};
 use super::read::Opened;
 use super::view::Of;
-use crate::devices;
 use crate::selection::{Capture, LevelArg, moment};
 
 /// Format of the timeline.
@@ -75,7 +75,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let session = capture.read_with(Query::keeping_peaks(), &mut |replay, record, effect| {
         builder.observe(replay, record, effect);
     })?;
-    devices::known(&session, args.device)?;
+    if let Some(device) = args.device {
+        has_device(&session, device)?;
+    }
     has_events(file, stretch, session.replay.last_seq)?;
     let timeline = builder.finish(&session.replay, level, only);
     let part = part((args.from, args.to), stretch);

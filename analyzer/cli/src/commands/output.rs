@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use gpumem_analyzer::ask;
-use gpumem_analyzer::envelope::{Captures, Envelope, View};
+use gpumem_analyzer::envelope::{Captures, Envelope, Formed};
 use gpumem_analyzer::render::{Source, Style, Terminal};
 use gpumem_analyzer::source::Withheld;
 use gpumem_capture::text;
@@ -84,7 +84,7 @@ impl Output<'_> {
     }
 
     /// Prints a result as indented JSON, with a final newline.
-    pub fn json<V: View + Serialize>(
+    pub fn json<V: Formed + Serialize>(
         &mut self,
         captures: &Captures,
         found: &V,

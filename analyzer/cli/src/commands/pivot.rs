@@ -2,14 +2,11 @@
 
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
-use gpumem_analyzer::account::many;
-use gpumem_analyzer::replay::{At, Query};
+use gpumem_analyzer::ask::{self, Of, temporary};
+use gpumem_analyzer::replay::{At, Replay};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{
-    BlockEvents, ByStack, LEAST_STEPS, ShortLived, Temporary, ThreadStacks, WARM_UP_STEPS, Within,
-    at,
-};
-use gpumem_capture::{Level, ThreadId};
+use gpumem_analyzer::views::{ByStack, LEAST_STEPS, ShortLived, Temporary};
+use gpumem_capture::Level;
 
 use super::output::Notes;
 use super::read::Opened;
@@ -61,27 +58,35 @@ pub struct Pivot {
 }
 
 impl Rows {
+    /// The question. `step`: only what was allocated in this step.
+    pub fn question(&self, moment: At, step: Option<u64>) -> ask::Pivot {
+        ask::Pivot {
+            of: match self.of {
+                OfArg::Live => Of::Live,
+                OfArg::Allocated => Of::Allocated,
+                OfArg::Temporary => Of::Temporary(self.short_lived.within()),
+                OfArg::Kept => Of::Kept,
+                OfArg::Growing => Of::Growing,
+            },
+            at: moment,
+            step,
+            thread: self.thread.clone(),
+            wanted: self.selection.part.wanted(),
+        }
+    }
+
     /// Fails if options exclude each other.
     pub fn check(&self) -> anyhow::Result<()> {
-        let is_of_run = matches!(self.of, OfArg::Live | OfArg::Allocated);
         let within = self.short_lived.within.is_some() || self.short_lived.within_ms.is_some();
-        let follows_blocks = self.thread.is_some() || !is_of_run;
-        let wrong = match self.of {
-            _ if self.thread.is_some() && !is_of_run => {
-                "--thread goes with --of live and --of allocated only"
-            }
-            OfArg::Temporary if self.selection.at != At::Peak => {
-                "--of temporary is about the whole run: omit --at"
-            }
-            OfArg::Live | OfArg::Allocated | OfArg::Kept | OfArg::Growing if within => {
-                "--within and --within-ms go with --of temporary"
-            }
-            _ if follows_blocks && self.selection.part.category.is_some() => {
-                "--category goes with --of live and --of allocated only, without --thread"
-            }
-            _ => return Ok(()),
-        };
-        Err(conflict(wrong))
+        if within
+            && matches!(
+                self.of,
+                OfArg::Live | OfArg::Allocated | OfArg::Kept | OfArg::Growing
+            )
+        {
+            return Err(conflict("--within and --within-ms go with --of temporary"));
+        }
+        Ok(self.question(self.selection.at, None).check()?)
     }
 
     /// Reads the stacks at a point in time. `step`: only what was allocated in this step.
@@ -93,52 +98,15 @@ impl Rows {
         notes: &mut Notes<'_>,
     ) -> anyhow::Result<Pivot> {
         self.check()?;
-        let part = &self.selection.part;
-        let query = Query {
-            moment,
-            step,
-            ..self.selection.query()
-        };
-        if let Some(thread) = &self.thread {
-            return self.of_thread(capture, query, thread, notes);
+        let question = self.question(moment, step);
+        let (session, stacks) = question.read(capture)?;
+        if let Some(what) = question.lacks_older() {
+            notes.bounded(&session, what);
         }
-        let (session, stacks, when) = match self.of {
-            OfArg::Live | OfArg::Allocated => {
-                let session = capture.read(query)?;
-                let (level, select) = (part.level(&session)?, &part.select());
-                let stacks = match self.of {
-                    OfArg::Live => ByStack::at(&session.replay, level, moment, select),
-                    _ => ByStack::allocated(&session.replay, level, select),
-                };
-                (session, stacks, self.when(moment))
-            }
-            OfArg::Temporary => {
-                let (session, stacks) =
-                    self.temporary(capture, notes, |of, replay| of.held(replay))?;
-                (session, stacks, self.when(moment))
-            }
-            OfArg::Kept | OfArg::Growing => {
-                let moment = Some(moment).filter(|moment| *moment != At::Peak);
-                let ages = (LEAST_STEPS, WARM_UP_STEPS);
-                let (session, survivors, when) = capture.survivors(part, moment, ages)?;
-                match self.of {
-                    OfArg::Kept => {
-                        let when =
-                            format!("kept over at least {LEAST_STEPS} steps or rounds, {when}");
-                        let stacks = survivors.kept(&session.replay);
-                        (session, stacks, when)
-                    }
-                    _ => {
-                        let stacks = survivors.growing(&session.replay);
-                        (session, stacks, format!("of growing lines, {when}"))
-                    }
-                }
-            }
-        };
         Ok(Pivot {
             session,
-            stacks,
-            when,
+            stacks: stacks.by_stack,
+            when: stacks.when,
         })
     }
 
@@ -148,86 +116,11 @@ impl Rows {
         capture: &mut Opened,
         notes: &mut Notes<'_>,
     ) -> anyhow::Result<(Session, Temporary)> {
-        self.temporary(capture, notes, |of, replay| of.lines(replay))
-    }
-
-    /// The capture is read twice, because the level and all names must be known first.
-    fn temporary<T>(
-        &self,
-        capture: &mut Opened,
-        notes: &mut Notes<'_>,
-        result: impl FnOnce(&ShortLived<'_>, &gpumem_analyzer::replay::Replay) -> T,
-    ) -> anyhow::Result<(Session, T)> {
-        let part = &self.selection.part;
-        let first = capture.read(At::End)?;
-        notes.bounded(&first, "blocks freed");
-        let (level, sizes) = (part.level(&first)?, part.size.unwrap_or_default());
-        let blocks = BlockEvents::new(&first.replay, level, part.select_of_events()?, sizes);
-        let mut short_lived = ShortLived::new(self.short_lived.within(), blocks);
-        let again = capture.read_with(At::End, &mut |replay, record, effect| {
-            short_lived.observe(replay, record, effect);
-        })?;
-        let result = result(&short_lived, &again.replay);
-        Ok((first, result))
-    }
-
-    fn of_thread(
-        &self,
-        capture: &mut Opened,
-        query: Query,
-        thread: &str,
-        notes: &mut Notes<'_>,
-    ) -> anyhow::Result<Pivot> {
-        let (part, moment) = (&self.selection.part, query.moment);
-        let session = capture.read(query)?;
-        if session.replay.sampling.is_some() {
-            return Err(conflict("--thread is not possible with sampled stacks"));
-        }
-        let threads = threads_called(&session, thread);
-        notes.bounded(&session, "allocations");
-        let (level, sizes) = (part.level(&session)?, part.size.unwrap_or_default());
-        let blocks = BlockEvents::new(&session.replay, level, part.select_of_events()?, sizes);
-        let mut stacks = ThreadStacks::new(threads, blocks, moment);
-        capture.read_with(moment, &mut |replay, record, effect| {
-            stacks.observe(replay, record, effect);
-        })?;
-        if !stacks.has_any() {
-            let text = format!(
-                "--thread {thread}: the capture has no such thread. `gpumem-analyze lines --by thread {}` lists them",
-                capture.path().display()
-            );
-            return Err(clap::Error::raw(ErrorKind::InvalidValue, text).into());
-        }
-        let stacks = match self.of {
-            OfArg::Live => stacks.live(),
-            _ => stacks.allocated(),
-        };
-        let when = format!("{}, of thread {thread}", self.when(moment));
-        Ok(Pivot {
-            session,
-            stacks,
-            when,
-        })
-    }
-
-    /// Which blocks, and when.
-    fn when(&self, moment: At) -> String {
-        match (self.of, moment) {
-            (OfArg::Allocated, At::Peak | At::End) => "allocated over the whole run".into(),
-            (OfArg::Allocated, moment) => {
-                let at = at(moment);
-                let end = at.split_once(' ').map_or(&*at, |(_, end)| end);
-                format!("allocated up to {end}")
-            }
-            (OfArg::Temporary, _) => match self.short_lived.within() {
-                Within::Events(1) => "freed by the next event".into(),
-                Within::Events(events) => {
-                    format!("freed within {}", many(events, "event", "events"))
-                }
-                Within::Time(time) => format!("freed within {} ms", time.0 as f64 / 1e6),
-            },
-            _ => at(moment),
-        }
+        let (wanted, within) = (self.selection.part.wanted(), self.short_lived.within());
+        let lines = |of: &ShortLived<'_>, replay: &Replay| of.lines(replay);
+        let (session, lines) = temporary(capture, &wanted, within, lines)?;
+        notes.bounded(&session, "blocks freed");
+        Ok((session, lines))
     }
 
     /// The message that there are no such bytes.
@@ -262,12 +155,4 @@ pub fn sentence(message: &str) -> String {
 /// An error of options that exclude each other.
 pub fn conflict(text: impl Into<String>) -> anyhow::Error {
     clap::Error::raw(ErrorKind::ArgumentConflict, text.into()).into()
-}
-
-/// The threads with this id or name. Threads without a name have an id only.
-fn threads_called(session: &Session, called: &str) -> Vec<ThreadId> {
-    let threads = &session.replay.names.threads;
-    let number = called.parse().ok().map(ThreadId);
-    let named = threads.iter().filter(|(_, name)| name.as_str() == called);
-    named.map(|(id, _)| *id).chain(number).collect()
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use gpumem_analyzer::ask::SecondPass;
-use gpumem_analyzer::envelope::{Body, Capture, Captures, Heads, View};
+use gpumem_analyzer::ask::{SecondPass, has_device};
+use gpumem_analyzer::envelope::{Body, Capture, Captures, Form, Heads, View};
 use gpumem_analyzer::render::{Style, Terminal, caveats, over_time_text, pool_map_text};
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::session::Session;
@@ -18,7 +18,6 @@ use super::output::{Notes, Output, file_name};
 use super::read::Opened;
 use super::view::{Of, print};
 use crate::args::Format;
-use crate::devices;
 
 /// The part of the command line that it uses.
 #[derive(Clone, Copy, Debug)]
@@ -64,9 +63,11 @@ struct Row {
 pub struct Pools(Vec<Row>);
 
 impl View for Pools {
-    const NAME: &'static str = "fragmentation";
-    const BODY: Body = Body::Rows;
-    const HEADS: Heads = Heads::OneOrSeveral;
+    const FORM: Form = Form {
+        name: "fragmentation",
+        body: Body::Rows,
+        heads: Heads::OneOrSeveral,
+    };
 }
 
 /// Runs it.
@@ -131,7 +132,9 @@ fn read_pools(
     let session = capture.read_with(query, &mut |replay, record, _| {
         ReservedOverTime::observe(&mut over_time, replay, record);
     })?;
-    devices::known(&session, args.device)?;
+    if let Some(device) = args.device {
+        has_device(&session, device)?;
+    }
     notes.bounded(&session, "the pool");
     let device = args.device.map(DeviceOrdinal);
     let asked = |at| Asked {

@@ -3,14 +3,12 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use gpumem_analyzer::ask::{CaptureFile, Later, SecondPass};
+use gpumem_analyzer::ask::{CaptureFile, Later, Passes, SecondPass};
 use gpumem_analyzer::replay::{At, OutOfMemory, Query};
 use gpumem_analyzer::session::{self, Session, Survey};
 use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
 use gpumem_analyzer::unanswered::Unanswered;
-use gpumem_analyzer::views::{
-    AskedLeaks, ReplaysOfRun, RoundClock, Survivors, at_round, last_round,
-};
+use gpumem_analyzer::views::ReplaysOfRun;
 use gpumem_analyzer::watch::{Observer, Watch};
 use gpumem_capture::{Level, Merged, Progress, Reader};
 
@@ -157,41 +155,13 @@ impl Opened {
         }
         Ok((first, level))
     }
+}
 
-    /// What is live at a point in time, by default the end of the last step or round, and how old it is; and that
-    /// point as text. This takes a second pass, because the last round is known only at the end of the first one.
-    pub fn survivors(
-        &mut self,
-        part: &Part,
-        at: Option<At>,
-        (least_steps, warm_up_steps): (u64, u64),
-    ) -> anyhow::Result<(Session, Survivors, String)> {
-        let mut clock = RoundClock::default();
-        let first = self.read_with(At::End, &mut |replay, record, _| {
-            clock.observe(replay, record);
-        })?;
-        let rounds = clock.rounds(&first.replay.names);
-        let moment = at.unwrap_or_else(|| last_round(&first.replay, rounds.as_ref()));
-        let when = at_round(moment, rounds.as_ref());
-        let sizes = part.size.unwrap_or_default();
-        let mut survivors = Survivors::new(AskedLeaks {
-            level: part.level(&first)?,
-            moment,
-            sizes,
-            select: part.select_of_events()?,
-            least_steps,
-            warm_up_steps,
-            rounds,
-        });
-        let query = Query {
-            moment,
-            sizes,
-            ..Query::default()
-        };
-        let session = self.read_with(query, &mut |replay, record, effect| {
-            survivors.observe(replay, record, effect);
-        })?;
-        Ok((session, survivors, when))
+impl Passes for Opened {
+    type Error = anyhow::Error;
+
+    fn pass(&mut self, query: Query, observer: &mut Observer<'_>) -> anyhow::Result<Session> {
+        self.read_with(query, observer)
     }
 }
 

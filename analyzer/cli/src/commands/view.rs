@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gpumem_analyzer::envelope::{Capture, Captures, View};
+use gpumem_analyzer::envelope::{Capture, Captures, Formed};
 use gpumem_analyzer::render::{Source, Terminal, caveats};
 use gpumem_analyzer::session::Session;
 use serde::Serialize;
@@ -28,7 +28,7 @@ impl Of<'_> {
 
 /// Prints the result as JSON, and on stderr what the capture lacks and what is estimated; or as text below these
 /// messages.
-pub fn print<V: View + Serialize>(
+pub fn print<V: Formed + Serialize>(
     output: &mut Output<'_>,
     of: Of<'_>,
     format: Format,

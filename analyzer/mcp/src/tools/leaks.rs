@@ -1,10 +1,8 @@
 //! `leaks`: memory that stays live from step to step, or from round to round of a loop.
 
-use gpumem_analyzer::replay::{At, Query, Sizes};
-use gpumem_analyzer::unanswered::Unanswered;
-use gpumem_analyzer::views::{
-    AskedLeaks, RoundClock, Select, Survivors, at_round, last_round, level_or_default,
-};
+use gpumem_analyzer::ask::{Wanted, survivors};
+use gpumem_analyzer::replay::At;
+use gpumem_analyzer::views::{LEAST_STEPS, Select, WARM_UP_STEPS};
 use gpumem_capture::DeviceOrdinal;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,10 +13,7 @@ use crate::context::Context;
 use crate::found::{Found, row};
 use crate::refusal::{Refusal, refused};
 use crate::selection::{LevelName, Moment};
-use crate::sessions::watched;
-
-/// The default of `steps`.
-const STEPS: u64 = 3;
+use crate::sessions::Several;
 
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -52,49 +47,27 @@ pub struct Args {
 /// The capture cannot be read, or does not have the requested point in time.
 pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let capture = context.capture(&args.capture)?;
-    let mut clock = RoundClock::default();
-    let first = watched(&capture, At::End.into(), &mut |replay, record, _| {
-        clock.observe(replay, record);
-    })?;
-    let rounds = clock.rounds(&first.replay.names);
-    let moment = match args.at.map(|moment| moment.0) {
+    let at = match args.at.map(|moment| moment.0) {
         Some(At::Peak) => {
             return Err(refused!(
                 "at peak: leaks needs end, an event, a time or a step; use lines for the peak"
             ));
         }
-        Some(At::Failure) => match first.replay.main_failure() {
-            Some((_, failure)) => At::Event(failure.seq),
-            None => {
-                return Err(refused!(
-                    "{}: no allocation failed because memory ran out: omit at for the end of the last step",
-                    capture.name
-                ));
-            }
-        },
-        Some(moment) => moment,
-        None => last_round(&first.replay, rounds.as_ref()),
+        at => at,
     };
-    let when = at_round(moment, rounds.as_ref());
-    let mut survivors = Survivors::new(AskedLeaks {
-        level: level_or_default(args.level.map(Into::into), &first.replay),
-        moment,
-        sizes: Sizes::default(),
+    let wanted = Wanted {
+        level: args.level.map(Into::into),
         select: Select {
             device: args.device.map(DeviceOrdinal),
             ..Select::default()
         },
-        least_steps: args.steps.unwrap_or(STEPS).max(1),
-        warm_up_steps: args.warm_up.unwrap_or(1),
-        rounds,
-    });
-    let query = Query::from(moment);
-    let session = watched(&capture, query, &mut |replay, record, effect| {
-        survivors.observe(replay, record, effect);
-    })?;
-    if let Some(why) = Unanswered::by(&session, query) {
-        return Err(refused!("{}: {why}", capture.name));
-    }
+        ..Wanted::default()
+    };
+    let ages = (
+        args.steps.unwrap_or(LEAST_STEPS).max(1),
+        args.warm_up.unwrap_or(WARM_UP_STEPS),
+    );
+    let (session, survivors, when) = survivors(&mut Several::open(&capture)?, &wanted, at, ages)?;
     let leaks = survivors.leaks(&session.replay);
     let growing = leaks.rows.iter().find(|row| row.growth().is_some());
     let place = growing.and_then(|row| row.place.file.as_ref().zip(row.place.line));

@@ -1,38 +1,67 @@
 //! `lines`: the owners of memory at a point in time.
 
-use gpumem_analyzer::replay::{At, Query};
-use gpumem_analyzer::views::{ByStack, Lines, Select, at, categories, level_or_default, modules};
+use std::borrow::Cow;
+
+use gpumem_analyzer::answers::{self, Answer};
+use gpumem_analyzer::ask::{Pivot, Wanted};
+use gpumem_analyzer::replay::At;
+use gpumem_analyzer::views::{Lines, Select};
 use gpumem_capture::DeviceOrdinal;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use crate::account::{facts_of_rows, is_settled};
 use crate::context::Context;
 use crate::found::{Found, row};
 use crate::refusal::Refusal;
-use crate::selection::{LevelName, Moment};
+use crate::selection::{LevelName, Moment, OfName};
 
-/// What rows are of.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum By {
-    /// Lines of code
-    #[default]
-    Line,
-    /// What tensors are for: parameter, gradient, optimizer state, activation …
-    Category,
-    /// Modules of PyTorch's (torch.nn.Module)
-    Module,
-}
+/// What the rows are: lines of code, or groups.
+#[derive(Clone, Copy, Debug, Default)]
+struct By(Option<&'static Answer>);
 
 impl By {
     fn word(self) -> &'static str {
-        match self {
-            Self::Line => "line",
-            Self::Category => "category",
-            Self::Module => "module",
+        self.0.map_or(LINE, |answer| answer.name)
+    }
+}
+
+/// The name of lines.
+const LINE: &str = "line";
+
+impl<'de> Deserialize<'de> for By {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        match answers::named(&name) {
+            None if name != LINE => {
+                let names: Vec<&str> = answers::ALL.iter().map(|answer| answer.name).collect();
+                Err(D::Error::custom(format!(
+                    "by {name:?}: expected {LINE}, {}",
+                    names.join(", ")
+                )))
+            }
+            answer => Ok(Self(answer)),
         }
+    }
+}
+
+impl JsonSchema for By {
+    fn schema_name() -> Cow<'static, str> {
+        "By".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let answers = answers::ALL.iter();
+        let all = answers.map(|answer| (answer.name, answer.about));
+        let all = [(LINE, "Line of code")].into_iter().chain(all);
+        let all = all.map(|(name, about)| json!({"const": name, "description": about}));
+        json_schema!({"type": "string", "oneOf": all.collect::<Vec<_>>()})
     }
 }
 
@@ -48,9 +77,12 @@ pub struct Args {
     /// Which level; by default tensors, or the driver's if there are no tensors
     #[serde(default)]
     level: Option<LevelName>,
-    /// What the rows are of: line (default), category or module
+    /// What the rows are; line by default
     #[serde(default)]
     by: By,
+    /// Which bytes: live (default), allocated, temporary, kept or growing
+    #[serde(default)]
+    of: OfName,
     /// Only what was allocated in this step of a training; the peak is then that of the step's memory
     #[serde(default)]
     #[schemars(range(min = 1))]
@@ -64,6 +96,9 @@ pub struct Args {
     /// Only lines in functions whose name contains this
     #[serde(default)]
     function: Option<String>,
+    /// Only what threads with this id or name allocated
+    #[serde(default)]
+    thread: Option<String>,
 }
 
 /// The rows and their sum.
@@ -72,45 +107,46 @@ pub struct Args {
 /// The capture cannot be read, or does not have the requested point in time.
 pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let capture = context.capture(&args.capture)?;
-    let query = Query {
-        moment: args.at.0,
-        step: args.step,
-        ..Query::default()
-    };
-    let session = context.sessions.read(&capture, query)?;
-    let replay = &session.replay;
-    let level = level_or_default(args.level.map(Into::into), replay);
     let select = Select {
         device: args.device.map(DeviceOrdinal),
         file: args.file,
         function: args.function,
         ..Select::default()
     };
-    let is_whole = select.file.is_none() && select.function.is_none();
-    let held = ByStack::at(replay, level, session.query.moment, &select);
-    let (rows, together, mismatches): (Vec<Value>, u64, _) = match args.by {
-        By::Line => {
-            let lines = Lines::of(replay, &held);
-            let rows = lines.rows.iter().map(row).collect();
-            (rows, lines.bytes(), lines.mismatches)
+    let is_whole = select.is_whole() && select.device.is_none() && args.thread.is_none();
+    let question = Pivot {
+        of: args.of.into(),
+        at: args.at.0,
+        step: args.step,
+        thread: args.thread,
+        wanted: Wanted {
+            level: args.level.map(Into::into),
+            select,
+            ..Wanted::default()
+        },
+    };
+    let (session, stacks) = context.sessions.stacks(&capture, &question)?;
+    let held = &stacks.by_stack;
+    let (rows, together): (Vec<Value>, u64) = match args.by.0 {
+        None => {
+            let lines = Lines::of(&session.replay, held);
+            (lines.rows.iter().map(row).collect(), lines.bytes())
         }
-        By::Category => {
-            let found = categories(&held);
-            let together = found.iter().map(|of| of.bytes).sum();
-            (found.iter().map(row).collect(), together, Vec::new())
-        }
-        By::Module => {
-            let modules = modules(replay, &held);
-            let rows = modules.iter().map(row).collect();
-            (rows, held.bytes(), held.mismatches())
+        Some(answer) => {
+            let table = answer.of(&session.replay, held);
+            (
+                table.json().map(|object| row(&object)).collect(),
+                table.bytes(),
+            )
         }
     };
+    let (level, mismatches) = (held.level, held.mismatches());
     let when = match session.query.moment {
         At::Peak if args.step.is_some() => "at the peak of the step's memory".into(),
-        moment => at(moment),
+        _ => stacks.when,
     };
     // The line that owns the most memory.
-    let first = rows.first().filter(|_| matches!(args.by, By::Line));
+    let first = rows.first().filter(|_| args.by.0.is_none());
     let line = first
         .filter(|row| row["line"].is_u64())
         .map(|row| json!({"capture": capture.name, "file": row["file"], "line": row["line"]}));
@@ -120,7 +156,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         .with("at", when)
         .with("by", args.by.word())
         .with_any("step", args.step)
-        .with("filtered", !is_whole || args.device.is_some())
+        .with("filtered", !is_whole)
         .with_bytes("together_bytes", "together", together)
         .with("account", facts_of_rows(&session, &[(level, &mismatches)]))
         .with("total_rows", rows.len())

@@ -1,9 +1,9 @@
 //! `tree`: the calls that own memory.
 
-use gpumem_analyzer::replay::Query;
+use gpumem_analyzer::ask::{Pivot, Wanted};
 use gpumem_analyzer::symbols::Symbols;
 use gpumem_analyzer::units::bytes;
-use gpumem_analyzer::views::{ByStack, Node, Select, at, level_or_default};
+use gpumem_analyzer::views::{Node, Select};
 use gpumem_capture::DeviceOrdinal;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use crate::account::{facts, is_settled};
 use crate::context::Context;
 use crate::found::Found;
 use crate::refusal::Refusal;
-use crate::selection::{LevelName, Moment};
+use crate::selection::{LevelName, Moment, OfName};
 
 /// Frames that are shown at the end of a run without branches.
 const RUN_ENDS: usize = 3;
@@ -46,6 +46,9 @@ pub struct Args {
     /// What the tree is of: call (default) or module
     #[serde(default)]
     by: By,
+    /// Which bytes: live (default), allocated, temporary, kept or growing
+    #[serde(default)]
+    of: OfName,
     /// Only the GPU with this ordinal
     #[serde(default)]
     device: Option<u8>,
@@ -64,19 +67,26 @@ pub struct Args {
 /// The capture cannot be read, or does not have the requested point in time.
 pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let capture = context.capture(&args.capture)?;
-    let query = Query::from(args.at.0);
-    let session = context.sessions.read(&capture, query)?;
-    let replay = &session.replay;
-    let level = level_or_default(args.level.map(Into::into), replay);
-    let select = Select {
-        device: args.device.map(DeviceOrdinal),
-        ..Select::default()
+    let question = Pivot {
+        of: args.of.into(),
+        at: args.at.0,
+        step: None,
+        thread: None,
+        wanted: Wanted {
+            level: args.level.map(Into::into),
+            select: Select {
+                device: args.device.map(DeviceOrdinal),
+                ..Select::default()
+            },
+            ..Wanted::default()
+        },
     };
-    let held = ByStack::at(replay, level, session.query.moment, &select);
+    let (session, stacks) = context.sessions.stacks(&capture, &question)?;
+    let held = &stacks.by_stack;
     let root = match args.by {
-        By::Module => Node::by_module(replay, &held),
+        By::Module => Node::by_module(&session.replay, held),
         // Names come from the capture only, not from libraries of this machine.
-        By::Call => Node::tree(replay, &mut Symbols::embedded(), &held, args.native),
+        By::Call => Node::tree(&session.replay, &mut Symbols::embedded(), held, args.native),
     };
     let mut rows = Rows {
         least: u128::from(root.bytes) * u128::from(args.least_percent.unwrap_or(LEAST)),
@@ -85,8 +95,8 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     rows.children(&root, 0);
     Ok(Found::settled(is_settled(&session))
         .with("capture", capture.name)
-        .with("level", level.to_string())
-        .with("at", at(session.query.moment))
+        .with("level", held.level.to_string())
+        .with("at", stacks.when)
         .with_bytes("bytes", "size", root.bytes)
         .with("blocks", root.blocks)
         .with("account", facts(&session))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use gpumem_analyzer::envelope::{Body, Captures, Heads, View};
+use gpumem_analyzer::envelope::{Body, Captures, Form, Heads, View};
 use gpumem_analyzer::fleet::Options;
 use gpumem_dataset::{Capture, Dataset, Gathered, Gatherer, Key};
 use schemars::JsonSchema;
@@ -57,9 +57,11 @@ pub struct Summary {
 }
 
 impl View for Summary {
-    const NAME: &'static str = "fleet-ingest";
-    const BODY: Body = Body::Data;
-    const HEADS: Heads = Heads::None;
+    const FORM: Form = Form {
+        name: "fleet-ingest",
+        body: Body::Data,
+        heads: Heads::None,
+    };
 }
 
 /// Runs it.

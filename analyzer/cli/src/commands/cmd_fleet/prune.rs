@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gpumem_analyzer::envelope::{Body, Captures, Heads, View};
+use gpumem_analyzer::envelope::{Body, Captures, Form, Heads, View};
 use gpumem_dataset::{Dataset, Part, PartName, RANKS, TABLES, name_of};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -56,9 +56,11 @@ pub struct Pruned {
 }
 
 impl View for Pruned {
-    const NAME: &'static str = "fleet-prune";
-    const BODY: Body = Body::Data;
-    const HEADS: Heads = Heads::None;
+    const FORM: Form = Form {
+        name: "fleet-prune",
+        body: Body::Data,
+        heads: Heads::None,
+    };
 }
 
 /// Runs it.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::Write;
 use std::path::PathBuf;
 
-use gpumem_analyzer::envelope::{Body, Captures, Heads, View, opening};
+use gpumem_analyzer::envelope::{Body, Captures, Form, Heads, View, opening};
 use gpumem_analyzer::fleet::{self, Taken};
 use gpumem_analyzer::session;
 use gpumem_dataset::{CaptureRows, Kind, TABLES, Table, TableInfo};
@@ -40,9 +40,11 @@ const EVENTS: &str = "events";
 pub struct Tables;
 
 impl View for Tables {
-    const NAME: &'static str = "fleet-rows";
-    const BODY: Body = Body::Data;
-    const HEADS: Heads = Heads::None;
+    const FORM: Form = Form {
+        name: "fleet-rows",
+        body: Body::Data,
+        heads: Heads::None,
+    };
 }
 
 impl JsonSchema for Tables {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use gpumem_analyzer::envelope::{Body, Captures, Heads, View};
+use gpumem_analyzer::envelope::{Body, Captures, Form, Heads, View};
 use gpumem_analyzer::ranks::{Heatmap, Job, Part};
 use gpumem_analyzer::render::{Cells, bytes, ranks_page, ranks_timeline_text};
 use schemars::JsonSchema;
@@ -119,7 +119,9 @@ pub struct WithTimeline<'a> {
 }
 
 impl View for WithTimeline<'_> {
-    const NAME: &'static str = "ranks-timeline";
-    const BODY: Body = Body::Data;
-    const HEADS: Heads = Heads::None;
+    const FORM: Form = Form {
+        name: "ranks-timeline",
+        body: Body::Data,
+        heads: Heads::None,
+    };
 }
