@@ -2,6 +2,8 @@
 
 mod holder;
 
+pub(crate) use holder::is_in_forward;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -238,7 +238,7 @@ fn strongest(facts: &Facts) -> Option<usize> {
     let large = |kept: &Kept| {
         let may = !kept.is_reset && !is_in_use(kept) && !is_bound_again(kept);
         may && is_cause(kept)
-            && !held::is_being_built(facts, kept)
+            && (kept.of_models || !held::is_being_built(facts, kept))
             && !held::is_of_one_call(facts, kept)
     };
     let grows = |kept: &Kept| kept.is_growth || kept.of_models;

@@ -180,9 +180,14 @@ impl Holder {
 
     /// Whether it is a variable of a forward that runs.
     pub fn is_in_forward(&self) -> bool {
-        let function = self.place.rsplit("local of ").next().unwrap_or_default();
-        let function = function.rsplit(" calls of ").next().unwrap_or_default();
-        let name = function.split(' ').next().unwrap_or_default();
-        self.place.starts_with("local of ") && name.rsplit('.').next() == Some("forward")
+        is_in_forward(&self.place)
     }
+}
+
+/// Whether a place is in a forward.
+pub(crate) fn is_in_forward(place: &str) -> bool {
+    let function = place.rsplit("local of ").next().unwrap_or_default();
+    let function = function.rsplit(" calls of ").next().unwrap_or_default();
+    let name = function.split(' ').next().unwrap_or_default();
+    place.starts_with("local of ") && name.rsplit('.').next() == Some("forward")
 }

@@ -3,7 +3,7 @@
 use gpumem_replay::Category;
 
 use super::Text;
-use crate::holders::{Holder, HolderKind};
+use crate::holders::{Holder, HolderKind, is_in_forward};
 use crate::kept::{Kept, KeptLine};
 use crate::rules::is_of_later_model;
 use crate::verdict::Kind;
@@ -132,8 +132,10 @@ impl Text<'_> {
     /// Another container that has the same graphs.
     fn also(&self) -> String {
         let also = self.holder().and_then(|of| of.also.as_ref());
-        let also = also.and_then(|of| Some(format!(" and in {}", of.split_once(", ")?.0)));
-        also.unwrap_or_default()
+        let also = also.and_then(|of| of.split_once(", "));
+        // What a forward works with ends with it.
+        let also = also.filter(|(_, place)| !is_in_forward(place));
+        also.map_or_else(String::new, |(name, _)| format!(" and in {name}"))
     }
 
     fn holder_name(&self) -> &str {
@@ -223,8 +225,9 @@ impl Text<'_> {
             }
             Kind::NoBackward if self.is_passed_on() && self.is_of_several_values() => "evaluating: use torch.no_grad(); training: one graph goes through the rounds: let it span fewer of them, with .detach() of what a round passes to the next one, use a smaller batch, or torch.utils.checkpoint for each round".into(),
             Kind::NoBackward => {
+                let containers = self.holders().filter(|of| of.is_container()).map(Holder::name);
                 let keep = match is(&Holder::is_container) {
-                    true => format!("store .detach() in {name}"),
+                    true => format!("store .detach() in {}", containers.collect::<Vec<_>>().join(" and in ")),
                     false => "keep .detach() of the results".into(),
                 };
                 format!("evaluating: use torch.no_grad(), or {keep}; training: call backward() in each round, or let a graph span fewer rounds")
