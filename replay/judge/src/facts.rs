@@ -59,7 +59,7 @@ pub struct Request {
     pub largest_before: Option<u64>,
     /// How many it got.
     pub allocations_before: u64,
-    /// How many threads made parameters with this stack, if all of these are live.
+    /// How many threads made parameters with this stack, if most of these are live.
     pub threads: u32,
 }
 

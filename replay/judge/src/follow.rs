@@ -23,6 +23,8 @@ pub(crate) struct History {
     /// The largest request so far, and the newest one.
     pub largest: u64,
     pub last: u64,
+    /// The largest one before that which was as large as any.
+    pub before: u64,
     /// How many times a block was larger than all before, since one was smaller than the one before it; and the
     /// number of blocks since then.
     pub rises: u64,
@@ -47,6 +49,9 @@ impl History {
                 self.rises += 1;
             }
             _ => (self.rises, self.since) = (0, 0),
+        }
+        if bytes >= self.largest {
+            self.before = self.largest;
         }
         self.since += 1;
         self.allocations += 1;
@@ -353,4 +358,25 @@ pub(crate) fn cache_now(
 ) -> Option<Cache> {
     let cache = Cache::now(replay, placements, device, request);
     (cache.reserved > 0).then_some(cache)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_before_is_of_all_requests() {
+        let before = |sizes: &[u64]| {
+            let mut of = History::default();
+            let seqs = (1..).map(Seq);
+            sizes
+                .iter()
+                .zip(seqs)
+                .for_each(|(size, seq)| of.came(seq, *size));
+            (of.rises, of.largest, of.before)
+        };
+        assert_eq!(before(&[10, 20, 100]).1, 100);
+        assert_eq!(before(&[10, 20, 100]).2, 20);
+        assert_eq!(before(&[49, 1, 49, 1, 49]), (1, 49, 49), "as large before");
+    }
 }

@@ -90,11 +90,11 @@ pub(super) fn request(replay: &Replay, follow: &Follow, path: &Path) -> Request 
     }
 }
 
-/// The threads that made parameters with a stack, if none of these was freed.
+/// The threads that made parameters with a stack, if most of these are live.
 fn threads(replay: &Replay, follow: &Follow, stacks: StackKey) -> u32 {
     let all = follow.histories();
     let same = all.filter(|(key, _)| replay.stacks(*key).py == stacks.py);
-    let all = same.map(|(_, of)| (of.freed == 0).then_some(of.threads));
+    let all = same.map(|(_, of)| (2 * of.freed < of.allocations).then_some(of.threads));
     let all = all.reduce(|all, of| Some(all? | of?)).flatten();
     let all = all.filter(|_| super::makes_weights(&replay.names, stacks.py));
     all.map_or(0, u64::count_ones)
@@ -252,7 +252,7 @@ pub(super) fn larger(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<
     let owner = line_of(replay, replay.stacks(most.block.key), follow.level);
     let mut larger = Larger {
         bytes: history.last,
-        before: history.last - history.rise.1,
+        before: history.before,
         allocations: history.allocations,
         owner,
     };

@@ -91,7 +91,7 @@ impl Text<'_> {
                 let name = self.holder_name();
                 format!("keep fewer of the models in {name} on the card: move the others to the host with .cpu(), or use a smaller data type")
             }
-            Kind::Model if self.is_of_threads() => "let these threads share a model, if theirs are the same, or let fewer of them have one; or use a smaller data type (bfloat16, 8 bits)".into(),
+            Kind::Model if self.is_of_threads() => format!("{OF_THREADS}; or use a smaller data type (bfloat16, 8 bits)"),
             Kind::Model if !self.several_models().is_empty() => "keep models that are not in use on the host, or use a smaller data type (bfloat16, 8 bits), or shard them (FSDP)".into(),
             Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
             Kind::Largest => self.advice_of_largest(),
@@ -233,6 +233,7 @@ impl Text<'_> {
                 format!("evaluating: use torch.no_grad(), or {keep}; training: call backward() in each round, or let a graph span fewer rounds")
             }
             Kind::EarlierModels if self.advice_of_replaced().is_some() => return self.advice_of_replaced(),
+            Kind::EarlierModels if self.are_of_threads(kept) => OF_THREADS.into(),
             Kind::EarlierModels if self.grown_module().is_some() => format!(
                 "let each round add less to {}, or move the sub-modules that no forward uses to the host with .cpu()",
                 self.grown_module().map_or("it", Holder::name)
@@ -325,6 +326,10 @@ fn without_copy(holder: &Holder) -> String {
         "del {name} when it is no longer needed, or keep it on the host: torch.load(…, map_location=\"cpu\"), .cpu()"
     )
 }
+
+/// What to do about a model for each thread.
+const OF_THREADS: &str =
+    "let these threads share a model, if theirs are the same, or let fewer of them have one";
 
 /// The smallest block, which a single value has.
 const VALUE: u64 = 512;

@@ -7,6 +7,7 @@ use gpumem_replay::units::bytes;
 use super::Text;
 use crate::facts::Large;
 use crate::holders::{Holder, HolderKind};
+use crate::kept::Kept;
 use crate::rules::{GREW, LEFT, NOTABLE, notable};
 use crate::verdict::Kind;
 
@@ -88,7 +89,15 @@ impl Text<'_> {
     pub(super) fn is_of_threads(&self) -> bool {
         let all = self.facts.all_holders().iter();
         let models = all.filter(|of| of.is_own && of.kind == HolderKind::Parameters);
-        self.facts.request.threads > 1 && models.count() > 1
+        let models: Vec<&Holder> = models.collect();
+        let has_several = models.len() > 1 || models.iter().any(|of| of.text.contains("[…]"));
+        self.facts.request.threads > 1 && has_several
+    }
+
+    /// Whether what earlier rounds hold are models of as many threads.
+    pub(super) fn are_of_threads(&self, kept: &Kept) -> bool {
+        let threads = u64::from(self.facts.request.threads);
+        threads > 1 && 2 * threads >= kept.of
     }
 
     /// The line that calls torch.autograd.functional for the request, if the verdict is about what it computes.
@@ -227,7 +236,7 @@ impl Text<'_> {
         }
         let threads = self.facts.request.threads;
         if self.is_of_threads() {
-            return format!("; {threads} threads make models there, and keep them");
+            return format!("; {threads} threads made models there, and most of these are live");
         }
         if models.len() < 2 {
             return String::new();

@@ -16,7 +16,10 @@ impl Text<'_> {
         let Some(kept) = self.kept() else {
             return String::new();
         };
-        let of = of_rounds(kept);
+        let of = match self.verdict.kind == Kind::EarlierModels && self.are_of_threads(kept) {
+            true => format!("{} threads", self.facts.request.threads),
+            false => of_rounds(kept),
+        };
         let sum = format!("{} ({})", self.size(), self.share());
         let from = self.lines_of(kept);
         let (what, by) = match self.verdict.kind {

@@ -108,8 +108,10 @@ fn models_of_threads_replace_none() {
     let mut one = of.clone();
     one.holders.as_mut().unwrap().all.truncate(1);
     assert!(!texts(&one).0.contains("threads"), "parts of one model");
+    one.holders.as_mut().unwrap().all[0].text = "local[…]['m']".into();
+    assert!(texts(&one).0.contains("6 threads made models"));
     assert!(
-        what.contains("; 6 threads make models there, and keep them"),
+        what.contains("; 6 threads made models there, and most of these are live"),
         "{what}"
     );
     assert!(advice.starts_with("let these threads share a model"));
