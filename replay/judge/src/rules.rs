@@ -26,6 +26,8 @@ pub(crate) const NOTABLE: u64 = 25;
 pub(crate) const GREW: u64 = 4;
 /// The least percentage of live bytes that a container has of a round that has ended.
 pub(crate) const LEFT: u64 = 10;
+/// Free memory may be less than the newest reading and the calls since then tell, by pages that the driver takes for itself.
+const UNSURE: u64 = 16 << 20;
 /// How much more free memory than growth is the cause.
 const MUCH_MORE: u64 = 3;
 /// How many blocks are too few to be what a forward keeps on its way.
@@ -134,7 +136,8 @@ fn of_the_system(facts: &Facts) -> Option<Verdict> {
         Level::PHYSICAL => 0,
         _ => request.refused.unwrap_or(0),
     };
-    if request.was_refused && free >= need.max(whole_pages(request.bytes.max(refused))) {
+    let least = need.max(whole_pages(request.bytes.max(refused)));
+    if request.was_refused && free >= least.saturating_add(UNSURE) {
         return follows(Kind::NotMemory, free);
     }
     None

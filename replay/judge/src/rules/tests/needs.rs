@@ -28,7 +28,7 @@ fn a_request_as_large_as_all_of_a_list_is_a_copy_of_it() {
 fn expandable_segments_need_whole_pages_of_theirs() {
     let mut of = facts();
     (of.request.bytes, of.request.refused) = (32 * MIB, Some(32 * MIB));
-    of.card.mine = 16 * GIB - 32 * MIB;
+    of.card.mine = 16 * GIB - 48 * MIB;
     assert_eq!(kind(&of), Kind::NotMemory);
     of.settings = Some("expandable_segments:True".into());
     assert_ne!(kind(&of), Kind::NotMemory, "they need two of 20 MiB");
