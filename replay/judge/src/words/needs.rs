@@ -184,6 +184,21 @@ impl Text<'_> {
     fn advice_of_kept(&self) -> String {
         let line = self.line();
         let name = self.holder().map_or("it", Holder::name);
+        // A checkpoint that was read, with its optimizer's state.
+        let models = || {
+            let all = self.facts.all_holders().iter();
+            all.filter(|of| of.is_own && of.kind == HolderKind::Parameters)
+        };
+        let is_read = |of: &&Holder| {
+            let is_as_large = models().any(|model| model.figure() == of.figure());
+            of.text.contains('\'') && is_as_large && self.is_input(of)
+        };
+        if let Some(of) = self.holder().filter(is_read) {
+            let name = of.variable().unwrap_or(of.name());
+            return format!(
+                "del {name} when it is no longer needed, or read it on the host: torch.load(…, map_location=\"cpu\")"
+            );
+        }
         // The line that requests may work with a variable of its function.
         let drop = match self.holder().is_some_and(Holder::is_variable) {
             true if self.holder().is_some_and(|of| self.facts.is_of_request(of)) => String::new(),
