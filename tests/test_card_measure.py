@@ -12,7 +12,7 @@ sys.path.insert(0, str(harness.ROOT / "python"))
 from gpumem._machine import cards  # noqa: E402
 from gpumem._machine.cards import check  # noqa: E402
 
-SCHEMA = json.loads((harness.ROOT / "docs" / "schema" / "card.json").read_text())
+SCHEMA = json.loads((harness.ROOT / "python" / "gpumem" / "_machine" / "cards" / "schema.json").read_text())
 MIB = 1 << 20
 SETTINGS = {
     "GPUMEM_SIM_CONTEXT_BYTES": "94MiB", "GPUMEM_SIM_MODULE_BYTES": "6MiB", "GPUMEM_SIM_CUBLAS_BYTES": "24MiB",

@@ -17,7 +17,7 @@ from gpumem._machine.cards import check, finding, rule, simulated  # noqa: E402
 
 FOLDER = harness.ROOT / "python" / "gpumem" / "_machine" / "cards" / "known"
 FILES = sorted(FOLDER.glob("*.json"))
-SCHEMA = json.loads((harness.ROOT / "docs" / "schema" / "card.json").read_text())
+SCHEMA = json.loads((FOLDER.parent / "schema.json").read_text())
 MIB = 1 << 20
 WANTED = {
     "t4", "l4", "a10g", "l40s", "v100-16", "v100-32", "a100-40", "a100-80", "a100-80-pcie", "h100", "h100-pcie",

@@ -54,6 +54,14 @@ def test_links_that_leave_docs_lead_to_copies(site):
     assert "repository/analyzer/live/share/alerts.yml" in pages
 
 
+def test_names_of_forms_lead_to_their_schemas(site):
+    """Those of json.md, which names every form, and of a page in a folder."""
+    forms = {line.split()[0] for line in (harness.ROOT / "tests" / "schemas.txt").read_text().splitlines() if line[0] != "#"}
+    assert {path.stem for path in (site / "schema").iterdir()} == forms
+    assert set(re.findall(r'href="schema/([a-z-]+)\.json"', (site / "json.html").read_text())) == forms
+    assert 'href="../schema/plan.json"' in (site / "commands" / "plan.html").read_text()
+
+
 def test_an_anchor_that_leads_nowhere_fails_the_build(python_env, tmp_path):
     """The same settings, on a copy with one wrong anchor."""
     python = python_env("docs")

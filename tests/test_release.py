@@ -20,6 +20,7 @@ import zipfile
 import checkout_wheel
 import harness
 import pytest
+import schemas
 
 sys.path.insert(0, str(harness.ROOT / "scripts" / "lib" / "release"))
 
@@ -105,6 +106,9 @@ def test_the_archive(artifacts, tmp_path):
     listed = {line.split("  ")[1] for line in (folder / "SHA256SUMS").read_text().splitlines()}
     assert listed == {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} - {"SHA256SUMS"}
     assert harness.run([folder / "bin" / "gpumem-analyze", "--version"]).stdout == f"gpumem-analyze {VERSION}\n"
+    for path in (folder / "share" / "gpumem" / "schema").iterdir():
+        assert json.loads(path.read_text()) == schemas.schema_of(path.stem)
+    assert len(list((folder / "share" / "gpumem" / "schema").iterdir())) == len(schemas.NAMES)
     code = "import ctypes; print(ctypes.CDLL(None).gpumem_api_version())"
     done = harness.run([sys.executable, "-c", code], env={"LD_PRELOAD": str(folder / "lib" / "libgpumem.so")})
     assert int(done.stdout) >= 7

@@ -1,10 +1,12 @@
-"""`--format json` of gpumem-analyze: every view's output on fixed captures follows docs/schema, and so do the
+"""`--format json` of gpumem-analyze: every view's output on fixed captures follows its schema, and so do the
 examples of docs/.
 
 What breaks these tests: a field that the schema does not name or that is missing, another kind of value, a command
-with JSON and without a schema, a file without an absolute name, a schema that accepts an unknown key or a missing one."""
+with JSON and without a schema, a file without an absolute name, a schema that accepts an unknown key or a missing one,
+a schema that changed and whose version and hash did not."""
 
 import json
+import os
 import re
 import shutil
 
@@ -12,8 +14,7 @@ import harness
 import jsonschema
 import pytest
 from many import Many
-from schemas import FOLDER as SCHEMAS
-from schemas import refuses_faults, schema_of, unclosed, validated
+from schemas import HASHES, NAMES, generated, hashed, refuses_faults, schema_of, unclosed, validated
 
 CAPTURES = harness.ROOT / "tests" / "data" / "captures"
 DAMAGED = harness.ROOT / "tests" / "fixtures" / "captures" / "v1"
@@ -133,7 +134,7 @@ def test_every_form_is_printed_here():
     others = {"diff", "ranks", "ranks-timeline", "ci", "fleet-ingest", "fleet-prune"}
     # tests/test_schema_python.py prints these.
     of_python = {"card", "card-list", "card-show", "doctor", "fleet-outliers", "fleet-query", "fleet-sql", "plan", "whatif"}
-    assert {path.stem for path in SCHEMAS.glob("*.json")} == VIEWS.keys() | others | of_python
+    assert generated().keys() == VIEWS.keys() | others | of_python
 
 
 def commands(many, words=()):
@@ -150,7 +151,43 @@ def test_every_command_with_json_has_a_schema(many):
     found = {"-".join(words) or "report" for words, text in commands(many) if re.search(r"--format <FORMAT>", text) and "json" in text}
     assert {"report", "lines", "fleet-prune", "timeline"} <= found
     for name in found:
-        assert (SCHEMAS / f"{name}.json").exists(), name
+        assert name in generated()
+
+
+def test_a_schema_changes_with_its_version_or_its_hash():
+    """A hash has no old schema to compare with, so a person decides whether a change only adds."""
+    text = HASHES.read_text()
+    head = "".join(line for line in text.splitlines(True) if line[0] == "#")
+    lines = [hashed(name, schema) for name, schema in sorted(generated().items())]
+    if os.environ.get("GPUMEM_BLESS"):
+        HASHES.write_text(head + "\n".join(lines) + "\n")
+        text = HASHES.read_text()
+    changed = {line.split()[0] for line in set(text[len(head) :].splitlines()) ^ set(lines)}
+    assert not changed, (
+        f"schemas of other forms than before: {', '.join(sorted(changed))}. If fields were only added: GPUMEM_BLESS=1 scripts/test e2e -k test_schema "
+        "writes tests/schemas.txt. If one was removed or has another meaning, the form's `$id` needs a new version first. "
+        "`scripts/schemas FOLDER` at both commits and `diff -r` show what changed"
+    )
+
+
+def test_a_hash_changes_with_the_fields_and_not_with_their_texts():
+    """The test's own: one change each in a schema."""
+    before, changed = hashed("lines", schema_of("lines")), []
+    for change in (
+        lambda fields: fields["bytes"].update(description="another text"),
+        lambda fields: fields["bytes"].update(type="number"),
+        lambda fields: fields.update(description={"type": "string"}),
+        lambda fields: fields.pop("blocks"),
+    ):
+        schema = schema_of("lines")
+        change(schema["$defs"]["LineRow"]["properties"])
+        changed.append(hashed("lines", schema) != before)
+    assert changed == [False, True, True, True]
+
+
+def test_the_page_names_every_form():
+    page = (harness.ROOT / "docs" / "json.md").read_text().partition("\n## Schemas\n")[2]
+    assert set(re.findall(r"`(gpumem/[a-z-]+/\d+)`", page)) == {schema["$id"] for schema in generated().values()}
 
 
 def of_several(copies, folder, shown, many):
@@ -185,7 +222,7 @@ def test_a_key_more_or_less_is_refused_in_forms_of_several_captures(copies, tmp_
     assert all("data with a key more" in names[form] for form in names.keys() - {"fragmentation"})
 
 
-@pytest.mark.parametrize("form", sorted(path.stem for path in SCHEMAS.glob("*.json")))
+@pytest.mark.parametrize("form", NAMES)
 def test_schemas_are_closed_everywhere(form):
     assert list(unclosed(schema_of(form))) == []
 
@@ -206,7 +243,7 @@ def test_a_schema_that_is_open_somewhere_is_found(place):
     assert len(list(unclosed(schema))) == 1
 
 
-@pytest.mark.parametrize("form", sorted(path.stem for path in SCHEMAS.glob("*.json")))
+@pytest.mark.parametrize("form", NAMES)
 def test_schemas_are_schemas_with_descriptions(form):
     schema = schema_of(form)
     jsonschema.Draft202012Validator.check_schema(schema)

@@ -1,9 +1,11 @@
 """Hooks of mkdocs, for the parts of the site that mkdocs.yml cannot express.
 
 A folder in the navigation stands for its pages. A file outside docs/ that a page links to, such as
-capture/SPEC.md, becomes part of the site below repository/, so that links work on GitHub and here. On GitHub
-a list may follow a line of text directly; Python-Markdown needs an empty line between them."""
+capture/SPEC.md, becomes part of the site below repository/, so that links work on GitHub and here. The name of a form
+(docs/json.md) becomes a link to its schema, which scripts/docs generates. On GitHub a list may follow a line of text
+directly; Python-Markdown needs an empty line between them."""
 
+import os
 import posixpath
 import re
 from pathlib import Path
@@ -14,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 OUTSIDE = "repository"
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
+FORM = re.compile(r"`gpumem/([a-z-]+)/\d+`")
 FENCE = re.compile(r" *(```|~~~)")
 ITEM = re.compile(r"([-*+]|\d+[.)]) ")
 # The path in the repository of each copy.
@@ -88,12 +91,30 @@ def on_files(files, config):
                 files.append(File.generated(config, uri, content=wanted.read_text()))
             else:
                 files.append(File.generated(config, uri, content=wanted.read_bytes()))
+    for path in sorted(Path(os.environ.get("GPUMEM_SCHEMAS", os.devnull)).glob("*.json")):
+        files.append(File.generated(config, schema_of(path.stem), content=path.read_text()))
     return files
+
+
+def schema_of(form):
+    """The path in the site of a form's schema."""
+    return f"schema/{form}.json"
 
 
 def on_page_markdown(markdown, page, config, files):
     uri = page.file.src_uri
-    return lists_apart(rewritten(markdown, uri, files))
+    return lists_apart(with_schemas(rewritten(markdown, uri, files), uri, files))
+
+
+def with_schemas(markdown, uri, files):
+    """Links the names of forms to their schemas."""
+
+    def link(match):
+        place = schema_of(match[1])
+        known = files.get_file_from_path(place) is not None
+        return f"[{match[0]}]({posixpath.relpath(place, posixpath.dirname(uri) or '.')})" if known else match[0]
+
+    return FORM.sub(link, markdown)
 
 
 def rewritten(markdown, uri, files):

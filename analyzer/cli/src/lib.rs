@@ -15,8 +15,6 @@ mod commands;
 pub mod fuzzing;
 pub mod locale;
 mod renamed;
-#[cfg(all(test, feature = "full"))]
-mod schemas;
 mod selection;
 mod usage;
 
@@ -32,6 +30,9 @@ use gpumem_analyzer::render::Colour;
 use cli::{Cli, Command};
 use commands::exit::Exit;
 pub use commands::output::{Notes, Output};
+#[cfg(feature = "full")]
+#[doc(hidden)]
+pub use commands::schemas;
 
 /// The exit code for a wrong command line.
 const WRONG: u8 = 2;

@@ -41,7 +41,7 @@ impl Answer {
             "properties": properties.collect::<Map<_, _>>(),
             "required": required.map(|column| column.name).collect::<Vec<_>>(),
         });
-        schema_of_rows(form(self.form), &row)
+        schema_of_rows(form(self.form), row)
     }
 
     /// The answer about these stacks.

@@ -15,8 +15,12 @@ pub fn schema<V: View>() -> Value {
 }
 
 /// The same of a form whose result is a list of rows with this schema.
-pub fn schema_of_rows(form: Form, row: &Value) -> Value {
-    of(form, json!({"type": "array", "items": row}), generator())
+pub fn schema_of_rows(form: Form, row: Value) -> Value {
+    let mut generator = generator();
+    let rows = generator.definitions_mut();
+    rows.insert("Row".into(), row);
+    let body = json!({"type": "array", "items": {"$ref": "#/$defs/Row"}});
+    of(form, body, generator)
 }
 
 fn generator() -> SchemaGenerator {

@@ -1,7 +1,7 @@
 """The object that a command prints with `--format json` (docs/json.md), and the types of what it contains.
 
 Each command has its types in a module `form`. A `TypedDict` is an object, and the text beside a key describes it.
-tests/test_schema_python.py generates docs/schema from these types."""
+scripts/lib/typed_schema.py makes schemas of these types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Dict, List, NewType, Sequence, get_origin
 
-# Objects that another schema defines. Of gpumem-analyze, by the names that docs/schema/lines.json and others use:
+# Objects that another schema defines. Of gpumem-analyze, by the names that its schemas use:
 Capture = NewType("Capture", Dict[str, Any])
 CategoryBytes = NewType("CategoryBytes", Dict[str, Any])
 Cause = NewType("Cause", Dict[str, Any])
@@ -19,7 +19,7 @@ LedgerRow = NewType("LedgerRow", Dict[str, Any])
 LineRow = NewType("LineRow", Dict[str, Any])
 ModuleRow = NewType("ModuleRow", Dict[str, Any])
 Phase = NewType("Phase", str)
-# A card's file: docs/schema/card.json.
+# A card's file: _machine/cards/schema.json.
 CardFile = NewType("CardFile", Dict[str, Any])
 
 
@@ -27,7 +27,7 @@ CardFile = NewType("CardFile", Dict[str, Any])
 class Form:
     """What a command prints."""
 
-    # The schema's name and its file's: `gpumem/plan/1` and docs/schema/plan.json for "plan".
+    # "plan" for `gpumem/plan/1`.
     name: str
     # The type of `rows`, if it is a list, or of `data`.
     body: Any

@@ -1,5 +1,5 @@
-"""make.py --wheel WHEEL --out FOLDER --version VERSION: makes the artifacts of a release, all from one wheel, so that
-the tested files are released. Run by scripts/release in its own environment. SOURCE_DATE_EPOCH is the time of every
+"""make.py --wheel WHEEL --schemas FOLDER --out FOLDER --version VERSION: makes the artifacts of a release, all from one
+wheel, so that the tested files are released. Run by scripts/release in its own environment. SOURCE_DATE_EPOCH is the time of every
 file."""
 
 import argparse
@@ -50,7 +50,7 @@ class Wheel:
         return [PurePosixPath(name).name for name, file in files.items() if file.data.startswith(b"\x7fELF")]
 
 
-def make(wheel: Wheel, out: Path, version: str, epoch: int) -> Dict[str, bytes]:
+def make(wheel: Wheel, schemas: Path, out: Path, version: str, epoch: int) -> Dict[str, bytes]:
     """Each artifact by its name."""
     packages = shipped.packages_of(wheel.binaries())
     if not {"gpumem", "gpumem-analyze"} <= set(packages):
@@ -70,6 +70,7 @@ def make(wheel: Wheel, out: Path, version: str, epoch: int) -> Dict[str, bytes]:
     held["sbom.cdx.json"] = File(bom)
     held.update({f"share/man/man1/{name}": File(text) for name, text in manuals.items()})
     held.update({f"share/{name}": File(text) for name, text in completions.items()})
+    held.update({f"share/gpumem/schema/{path.name}": File(path.read_bytes()) for path in sorted(schemas.glob("*.json"))})
     held.update({name: File(text) for name, text in root.items()})
     held["SHA256SUMS"] = File(sums({name: file.data for name, file in held.items()}))
 
@@ -118,11 +119,12 @@ def texts_of(program: File) -> "tuple[Dict[str, bytes], Dict[str, bytes]]":
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--wheel", type=Path, required=True)
+    parser.add_argument("--schemas", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--version", required=True)
     options = parser.parse_args()
     wheel = Wheel(options.wheel, options.version)
-    for name, data in make(wheel, options.out, options.version, int(os.environ["SOURCE_DATE_EPOCH"])).items():
+    for name, data in make(wheel, options.schemas, options.out, options.version, int(os.environ["SOURCE_DATE_EPOCH"])).items():
         print(f"{len(data):>12,}  {options.out / name}")
 
 

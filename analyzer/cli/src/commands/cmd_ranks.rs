@@ -18,7 +18,7 @@ use super::output::Output;
 use super::ranks_again::find_steps;
 use crate::args::Format;
 use pictures::Pictures;
-#[cfg(all(test, feature = "full"))]
+#[cfg(feature = "full")]
 pub use pictures::WithTimeline;
 
 /// `ranks`.

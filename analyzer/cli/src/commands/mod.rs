@@ -40,3 +40,27 @@ mod ranks_again;
 mod read;
 mod symbolize;
 mod view;
+
+/// The JSON Schema of each form that commands print, by its name.
+#[cfg(feature = "full")]
+pub fn schemas() -> std::collections::BTreeMap<&'static str, serde_json::Value> {
+    use gpumem_analyzer::envelope::{View, schema};
+
+    fn of<V: View>() -> (&'static str, serde_json::Value) {
+        (V::FORM.name, schema::<V>())
+    }
+    let here = [
+        of::<cmd_check::Check<'_>>(),
+        of::<cmd_diff::Report<'_>>(),
+        of::<cmd_fleet::forms::Pruned>(),
+        of::<cmd_fleet::forms::Summary>(),
+        of::<cmd_fleet::forms::Tables>(),
+        of::<cmd_oom::Report<'_>>(),
+        of::<cmd_ranks::WithTimeline<'_>>(),
+        of::<gpumem_analyzer::fleet::FleetOutliers>(),
+        of::<pool::Pools>(),
+    ];
+    let of_views = gpumem_analyzer::envelope::schemas();
+    let of_answers = gpumem_analyzer::answers::schemas();
+    of_views.into_iter().chain(of_answers).chain(here).collect()
+}

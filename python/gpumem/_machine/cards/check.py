@@ -1,4 +1,4 @@
-"""Checks the data of a card: the rules of docs/schema/card.json, without a library for them, and the consistency of
+"""Checks the data of a card: the rules of schema.json, without a library for them, and the consistency of
 figures."""
 
 from __future__ import annotations

@@ -79,7 +79,6 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
 }
 
 /// Forms of the results in JSON.
-#[cfg(test)]
 pub mod forms {
     pub use super::ingest::Summary;
     pub use super::prune::Pruned;

@@ -1,22 +1,32 @@
-"""JSON Schema of what the Python package prints, from its types (python/gpumem/_text/forms.py): closed objects, in the form in which the crates'
-schemas are (analyzer/src/envelope/schema.rs)."""
+"""The JSON Schemas of all forms, for scripts/schemas and the tests. Those of gpumem-analyze come from its types
+(analyzer/src/envelope/schema.rs). Those of the Python package are made here from its types (python/gpumem/_text/forms.py), as closed objects in
+the same way."""
 
 import ast
 import inspect
 import json
+import subprocess
 import sys
 import textwrap
 import typing
+from pathlib import Path
 
-import harness
+import python_reference
 
-sys.path.insert(0, str(harness.ROOT / "scripts" / "lib"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
 
-import python_reference  # noqa: E402
+from gpumem._commands.cards import form as cards  # noqa: E402
+from gpumem._commands.doctor import form as doctor  # noqa: E402
+from gpumem._commands.fleet import form as fleet  # noqa: E402
+from gpumem._plan import form as plan  # noqa: E402
+from gpumem._whatif import form as whatif  # noqa: E402
 
-FOLDER = harness.ROOT / "docs" / "schema"
+FORMS = (cards.LIST, cards.SHOW, doctor.FORM, fleet.QUERY, fleet.SQL, plan.FORM, whatif.FORM)
+# The schema of a card's file, which people write.
+CARD = ROOT / "python" / "gpumem" / "_machine" / "cards" / "schema.json"
 PLAIN = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
-# The types of other schemas: the file, and the definition in it. Without one it is the whole file.
+# The types of other schemas: the form, and the definition in it. Without one it is the whole schema.
 ELSEWHERE = {
     "Capture": ("lines", "Capture"),
     "CardFile": ("card", None),
@@ -25,7 +35,7 @@ ELSEWHERE = {
     "Failure": ("oom", "Failure"),
     "LedgerRow": ("ledger", "LedgerRow"),
     "LineRow": ("lines", "LineRow"),
-    "ModuleRow": ("modules", "ModuleRow"),
+    "ModuleRow": ("modules", "Row"),
     "Phase": ("lines", "Phase"),
 }
 # A value of SQL has no type of Python's.
@@ -37,9 +47,18 @@ CELL = {
 }
 
 
-def schema(form):
-    """The schema of a form."""
-    types = Types()
+def schemas(program):
+    """The schema of each form, by its name. `program` is analyzer/cli/examples/schemas.rs."""
+    found = json.loads(subprocess.run([program], check=True, stdout=subprocess.PIPE).stdout)
+    found["card"] = json.loads(CARD.read_text())
+    for form in FORMS:
+        found[form.name] = schema(form, found)
+    return found
+
+
+def schema(form, others):
+    """The schema of a form of the Python package."""
+    types = Types(others)
     properties, required = {"schema": {"const": form.id}, form.key: types.of(form.body)}, ["schema", form.key]
     made = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": form.id, "type": "object"}
     if form.of_captures:
@@ -51,14 +70,11 @@ def schema(form):
     return made
 
 
-def text(form):
-    return json.dumps(schema(form), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-
-
 class Types:
     """Schemas of types, with the definitions that they refer to."""
 
-    def __init__(self):
+    def __init__(self, others):
+        self.others = others
         self.definitions = {}
 
     def of(self, kind):
@@ -95,9 +111,9 @@ class Types:
 
     def elsewhere(self, name):
         """A definition of another schema, with all that it refers to."""
-        file, definition = ELSEWHERE[name]
-        whole = json.loads((FOLDER / f"{file}.json").read_text())
-        found = whole["$defs"][definition] if definition else {key: of for key, of in whole.items() if key not in ("$schema", "$defs")}
+        form, definition = ELSEWHERE[name]
+        whole = self.others[form]
+        found = whole["$defs"][definition] if definition else {key: of for key, of in whole.items() if key not in ("$schema", "$id", "$defs")}
         self._with_parts(name, found, whole["$defs"])
         return {"$ref": f"#/$defs/{name}"}
 
@@ -134,3 +150,14 @@ def descriptions(kind):
 
 def line(text):
     return " ".join(text.split())
+
+
+def main(program, folder):
+    """Writes each schema into a file of the folder."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for name, of in schemas(program).items():
+        (Path(folder) / f"{name}.json").write_text(json.dumps(of, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
