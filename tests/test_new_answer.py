@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import harness
+import jsonschema
 import mcp_session
 import pytest
 
@@ -72,7 +73,7 @@ def built(tmp_path_factory):
     shutil.copytree(harness.ROOT / "web/dist", copy / "web/dist", dirs_exist_ok=True)
     for folder in ("deps", "build", ".fingerprint"):
         shutil.copytree(target / "debug" / folder, copy / "target/debug" / folder, copy_function=shutil.copy2 if folder == ".fingerprint" else os.link)
-    command = ["cargo", "build", "--quiet", "--workspace", "--bin", "gpumem-analyze"]
+    command = ["cargo", "build", "--quiet", "--workspace", "--bin", "gpumem-analyze", "--example", "schemas"]
     done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     return copy / "target/debug/gpumem-analyze"
@@ -97,6 +98,9 @@ def test_json_is_what_its_schema_says(built):
     assert {*found["rows"][0]} == {"letter", "bytes", "largest_bytes"}
     lines = json.loads(harness.run([built, "lines", "--format", "json", capture]).stdout)["rows"]
     assert sum(row["bytes"] for row in found["rows"]) == sum(row["bytes"] for row in lines)
+    schema = json.loads(harness.run([built.parent / "examples/schemas"]).stdout)["letters"]
+    jsonschema.validate(found, schema)
+    assert schema["$defs"]["Row"]["properties"]["largest_bytes"]["description"] == "Bytes of the stack with most of them."
 
 
 def test_an_assistant_has_it(built, python_env):

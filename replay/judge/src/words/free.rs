@@ -6,6 +6,7 @@ use super::Text;
 use crate::cache::Cache;
 use crate::facts::EXPANDABLE_PAGE;
 use crate::holders::Holder;
+use crate::rules::{NOTABLE, notable};
 use crate::verdict::Kind;
 
 impl Text<'_> {
@@ -95,9 +96,12 @@ impl Text<'_> {
     pub(super) fn fits_without_others(&self) -> bool {
         let (needed, others) = (self.facts.needed(), self.facts.card.others());
         let usable = crate::rules::usable(self.facts);
-        !self.is_independent_of_free()
-            && usable
-                .is_some_and(|usable| usable < needed && usable.saturating_add(others) >= needed)
+        let lacks = usable.is_some_and(|of| of < needed && of.saturating_add(others) >= needed);
+        // What is free is in smaller blocks, and they have much.
+        let total = self.facts.card.total.unwrap_or(u64::MAX);
+        let free = self.facts.card.free().unwrap_or(0);
+        let is_much = notable(others, total, NOTABLE) && free.saturating_add(others) >= needed;
+        !self.is_independent_of_free() && (lacks || is_much && free < needed)
     }
 
     /// What gives memory of the pool to a request outside of it.

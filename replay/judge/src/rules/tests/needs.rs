@@ -204,4 +204,11 @@ fn other_processes_without_which_it_would_fit_are_named_in_the_advice() {
         "{what}"
     );
     assert!(advice.ends_with("or use another GPU"), "{advice}");
+    // What is free is in smaller blocks.
+    of.reserved = 11 * GIB;
+    assert!(texts(&of).0.ends_with("the request would fit"));
+    of.card.mine = 15 * GIB;
+    of.card.reading.as_mut().unwrap().others = Some(GIB);
+    let (what, _) = texts(&of);
+    assert!(what.ends_with("free, but in smaller blocks"), "{what}");
 }
