@@ -9,6 +9,9 @@ use crate::holders::Holder;
 use crate::rules::{NOTABLE, notable};
 use crate::verdict::Kind;
 
+/// What may help where no replay ran.
+const UNTRIED: &str = "not tried: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True may let free blocks merge; gpumem oom replays this run with it";
+
 impl Text<'_> {
     /// What the verdict is about.
     pub(super) fn unusable(&self) -> String {
@@ -58,18 +61,21 @@ impl Text<'_> {
                 bytes(self.facts.card.others())
             );
         }
-        let cache = self.facts.cache.as_ref();
-        let largest = cache.map_or(0, |cache| cache.usable.largest);
         match crate::rules::usable(self.facts) {
-            Some(usable)
-                if !self.is_independent_of_free()
-                    && usable >= self.facts.needed()
-                    && largest < self.facts.request.bytes =>
-            {
+            Some(usable) if self.is_in_smaller_blocks() => {
                 format!("; {} is free, but in smaller blocks", bytes(usable))
             }
             _ => String::new(),
         }
+    }
+
+    /// Whether enough memory is free for the request, but no block of it is large enough.
+    fn is_in_smaller_blocks(&self) -> bool {
+        let cache = self.facts.cache.as_ref();
+        let largest = cache.map_or(0, |cache| cache.usable.largest);
+        !self.is_independent_of_free()
+            && crate::rules::usable(self.facts).is_some_and(|of| of >= self.facts.needed())
+            && largest < self.facts.request.bytes
     }
 
     /// Whether the verdict is about free memory, or what is free does not matter to it.
@@ -148,13 +154,17 @@ impl Text<'_> {
             (_, Some(remedy)) => format!("set {remedy}"),
             (Some(replays), None) => format!(
                 "{order}; of {} of PyTorch's allocator none serves the request in a replay",
-                many(replays.others.len() as u64, "other setting", "other settings")
+                many(
+                    replays.others.len() as u64,
+                    "other setting",
+                    "other settings"
+                )
             ),
             (None, None) if settings.contains("expandable_segments:True") => order.into(),
             (None, None) if largest < EXPANDABLE_PAGE => format!(
                 "{order}; not tried: other settings of PyTorch's allocator, which gpumem oom replays"
             ),
-            (None, None) => "not tried: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True may let free blocks merge; gpumem oom replays this run with it".into(),
+            (None, None) => UNTRIED.into(),
         }
     }
 
@@ -189,8 +199,19 @@ impl Text<'_> {
                 | Kind::Model
                 | Kind::Largest
         );
-        match (advice, self.remedy().filter(|_| may)) {
+        // What each call needs becomes longer, and what shorter ones left is in blocks that are too small.
+        let is_of_call = self
+            .holders()
+            .all(|of| of.is_in_forward() || of.is_of_calls());
+        let is_longer =
+            self.verdict.kind == Kind::Lengthened && is_of_call && self.is_in_smaller_blocks();
+        let settings = self.facts.settings.as_deref().unwrap_or_default();
+        let is_untried = is_longer
+            && self.facts.replays.is_none()
+            && !settings.contains("expandable_segments:True");
+        match (advice, self.remedy().filter(|_| may || is_longer)) {
             (Some(advice), Some(remedy)) => Some(format!("{advice}; or set {remedy}")),
+            (Some(advice), None) if is_untried => Some(format!("{advice}; {UNTRIED}")),
             (None, Some(remedy)) => Some(format!("set {remedy}")),
             (advice, None) => advice,
         }

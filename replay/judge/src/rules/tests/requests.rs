@@ -266,6 +266,21 @@ fn lines_that_grow_together_are_one_cause() {
     of.longer = vec![longer(8, false), longer(9, false)];
     let text = "what /cache.py:9 and /cache.py:8 allocate becomes larger each time: 6.00 GiB (43 % of live memory) in 4 blocks now";
     assert!(texts(&of).0.starts_with(text), "{}", texts(&of).0);
+    // facts() has 1 GiB free on the card.
+    assert!(texts(&of).0.ends_with("free, but in smaller blocks"));
+    assert!(
+        texts(&of)
+            .1
+            .contains("; not tried: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
+    );
+    let mut list = of.clone();
+    list.holders = with(
+        vec![holder(HolderKind::Object, "cache[0…7]", MAIN, 6 * GIB)],
+        Vec::new(),
+    )
+    .holders;
+    list.holders.as_mut().unwrap().blocks = [(8, 0), (9, 0)].into_iter().collect();
+    assert!(!texts(&list).1.contains("not tried"), "{}", texts(&list).1);
     of.longer = vec![longer(8, true), longer(9, true)];
     let (what, advice) = texts(&of);
     assert!(what.starts_with(text), "{what}");
