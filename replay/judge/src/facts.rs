@@ -25,6 +25,9 @@ use crate::kept::{Kept, kept};
 use crate::path::Path;
 use crate::replays::Replays;
 
+/// Where copy.deepcopy() is.
+pub(crate) const COPY: &str = "/copy.py";
+
 /// The request that failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
@@ -59,6 +62,8 @@ pub struct Request {
     pub largest_before: Option<u64>,
     /// How many it got.
     pub allocations_before: u64,
+    /// Whether copy.deepcopy() makes it.
+    pub in_copy: bool,
     /// How many threads made parameters with this stack, if most of these are live.
     pub threads: u32,
 }

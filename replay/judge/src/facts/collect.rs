@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use gpumem_capture::{EventFlags, Level, StackId};
-use gpumem_replay::attribution::{Owner, PYTORCH_ALLOCATOR, Split, is_in_foreach, library, owner};
+use gpumem_replay::attribution::{
+    Owner, PYTORCH_ALLOCATOR, Split, caller_of, is_in_foreach, library, owner,
+};
 use gpumem_replay::{Backing, Category, Figure, KeyId, Replay, StackKey, ThreadPhase};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -86,6 +88,7 @@ pub(super) fn request(replay: &Replay, follow: &Follow, path: &Path) -> Request 
             || stacks.purpose.phase() == ThreadPhase::Backward,
         largest_before: before.0,
         allocations_before: before.1,
+        in_copy: caller_of(&replay.names, stacks.py, super::COPY).is_some(),
         threads: threads(replay, follow, stacks),
     }
 }

@@ -116,7 +116,8 @@ pub(super) fn replaced(facts: &Facts) -> Option<Verdict> {
 /// A model that was trained before the newest one was made, with its gradients and optimizer state, which nothing has made
 /// again since.
 pub(super) fn finished(facts: &Facts) -> Option<Verdict> {
-    let holders = facts.holders.as_ref()?;
+    // What it copies is in use.
+    let holders = facts.holders.as_ref().filter(|_| !facts.request.in_copy)?;
     let ends = |at: usize| {
         let of = |large: &&Large| holders.blocks.get(&large.address) == Some(&at);
         let seqs = || facts.largest.iter().filter(of).map(|large| large.seq);

@@ -33,6 +33,7 @@ fn facts() -> Facts {
             is_without_backward: false,
             largest_before: None,
             allocations_before: 0,
+            in_copy: false,
             threads: 0,
         },
         card: Card {

@@ -129,6 +129,14 @@ impl Text<'_> {
         })
     }
 
+    /// What to do about the copy of the round before, while copy.deepcopy() makes the next one.
+    pub(super) fn of_copy(&self) -> Option<String> {
+        let holder = self.holder().filter(|_| self.facts.request.in_copy)?;
+        let name = holder.text.split(['.', '[']).next()?;
+        let is_name = !name.contains([' ', '(', '→']);
+        is_name.then(|| format!("del {name} before copy.deepcopy() makes the next one, or make the copy on the host, for example of a state_dict() with .cpu()"))
+    }
+
     /// Another container that has the same graphs.
     fn also(&self) -> String {
         let also = self.holder().and_then(|of| of.also.as_ref());
@@ -190,6 +198,12 @@ impl Text<'_> {
             return Some(advice);
         }
         let kept = self.kept()?;
+        if let Some(advice) = self
+            .of_copy()
+            .filter(|_| self.verdict.kind == Kind::PreviousRound)
+        {
+            return Some(advice);
+        }
         let (name, also) = (self.holder_name(), self.also());
         let is = |test: &dyn Fn(&Holder) -> bool| self.holder().is_some_and(test);
         let is_graph = is(&|of| of.kind == HolderKind::Graph);

@@ -335,6 +335,7 @@ impl Text<'_> {
                 "drop the earlier optimizers, or what keeps them in {name}, before the next one is made"
             ),
             _ if self.advice_of_replaced().is_some() => return self.advice_of_replaced(),
+            _ if holder.kind == HolderKind::Parameters && self.of_copy().is_some() => return self.of_copy(),
             _ if holder.kind == HolderKind::Parameters && self.models().is_none() => format!(
                 "del {name}, or assign None to it, before the next model is made, or move it to the host with .cpu()"
             ),

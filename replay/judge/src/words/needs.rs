@@ -5,14 +5,13 @@ use gpumem_replay::attribution::{Owner, caller_of, is_in_checkpoint};
 use gpumem_replay::units::bytes;
 
 use super::Text;
-use crate::facts::Large;
+use crate::facts::{COPY, Large};
 use crate::holders::{Holder, HolderKind};
 use crate::kept::Kept;
 use crate::rules::{GREW, LEFT, NOTABLE, notable};
 use crate::verdict::Kind;
 
-/// Where copy.deepcopy() and torch.autograd.functional.jacobian() are.
-const COPY: &str = "/copy.py";
+/// Where torch.autograd.functional.jacobian() is.
 const FUNCTIONAL: &str = "/torch/autograd/functional.py";
 
 impl Text<'_> {

@@ -184,3 +184,22 @@ fn float64_is_named_with_all_that_has_it() {
     of.holders.as_mut().unwrap().all[0].double = 0;
     assert!(!texts(&of).1.contains("float64"), "a small part");
 }
+
+#[test]
+fn a_copy_that_is_made_again_is_dropped_before() {
+    let best = holder(HolderKind::Object, "best.net", MAIN, 4 * GIB);
+    let round = Kept {
+        is_growth: false,
+        of: 1,
+        ..kept(4 * GIB)
+    };
+    let mut of = with(vec![best], vec![round]);
+    assert_eq!(judged(&of).0, Kind::PreviousRound);
+    assert!(!texts(&of).1.contains("deepcopy"));
+    of.request.in_copy = true;
+    let advice = texts(&of).1;
+    assert!(
+        advice.starts_with("del best before copy.deepcopy() makes the next one"),
+        "{advice}"
+    );
+}
