@@ -234,3 +234,21 @@ def test_the_graphs_of_gradients_and_of_two_lists_have_names(python_env, simulat
     assert "graph of gradients of net, global of __main__" in lines and len(of_lists) == 1, lines
     also = "second" if "first" in of_lists[0] else "first"
     assert f"; also by {also}, global of __main__" in re.sub(r"\s+", " ", done.stderr), harness.described(done)
+
+
+def test_a_graph_keeps_the_gradients_of_its_leaves(python_env, simulate, tmp_path):
+    """A sum of gradient penalties: a backward has consumed each graph, and its leaf stays, with its gradient."""
+    program = tmp_path / "leaves.py"
+    program.write_text(
+        "import torch\n"
+        "total = 0\n"
+        "while True:\n"
+        "    x = torch.randn(1 << 22, device='cuda', requires_grad=True)\n"
+        "    penalty = x.square().mean()\n"
+        "    penalty.backward()\n"
+        "    total += penalty\n"
+    )
+    done = simulate([python_env("torch215"), program], memory="1GiB", preload=True, cwd=tmp_path, check=False)
+    holders = re.search(r"([\d.]+) MiB +(\d+) % +\d+  graph of total, global of __main__", done.stderr)
+    assert holders and int(holders[2]) >= 80, done.stderr
+    assert "kept by the graph of total, global of __main__" in done.stderr

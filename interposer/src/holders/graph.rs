@@ -100,15 +100,21 @@ struct Found {
 /// Added to the place of a list in a node, for what the list has.
 const IN_LIST: usize = 1 << 16;
 
-/// What each of these graphs keeps. `read` reads the memory of a tensor at an address where something else may be.
+/// Added to the place of a leaf in a node, for its gradient, which it keeps.
+const GRADIENT: usize = 1 << 17;
+
+/// What each of these graphs keeps. `read` reads the memory of a tensor at an address where something else may be, and
+/// `gradient` the address of its gradient.
 pub(super) fn saved(
     session: &Session,
     read: &dyn Fn(usize) -> Option<Memory>,
+    gradient: &dyn Fn(usize) -> Option<usize>,
     graphs: &[usize],
 ) -> Vec<Saved> {
     let mut walk = Walk {
         layout: Layout::of(session),
         read,
+        gradient,
         visited: HashMap::new(),
         joins: vec![None; graphs.len()],
         known: HashMap::new(),
@@ -149,6 +155,7 @@ pub(super) fn saved(
 struct Walk<'a> {
     layout: Layout,
     read: &'a dyn Fn(usize) -> Option<Memory>,
+    gradient: &'a dyn Fn(usize) -> Option<usize>,
     /// The nodes, and the graph to which each belongs. Those without edges, such as that of a parameter, belong to many.
     visited: HashMap<usize, Option<usize>>,
     /// By graph: one before it, of which it has nodes.
@@ -226,15 +233,27 @@ impl Walk<'_> {
         let Some(tensor) = word.filter(|address| is_plausible(*address)) else {
             return;
         };
-        let known = self.known.entry(tensor);
-        if let Some(memory) = *known.or_insert_with(|| (self.read)(tensor)) {
-            self.found.push(Found {
-                graph,
-                class,
-                place,
-                tensor,
-                memory,
-            });
+        let is_new = !self.known.contains_key(&tensor);
+        let memory = *self
+            .known
+            .entry(tensor)
+            .or_insert_with(|| (self.read)(tensor));
+        let Some(memory) = memory else {
+            return;
+        };
+        let found = |place, tensor, memory| Found {
+            graph,
+            class,
+            place,
+            tensor,
+            memory,
+        };
+        self.found.push(found(place, tensor, memory));
+        if is_new
+            && let Some(gradient) = (self.gradient)(tensor)
+            && let Some(memory) = (self.read)(gradient)
+        {
+            self.found.push(found(place + GRADIENT, gradient, memory));
         }
     }
 }

@@ -175,6 +175,16 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// What autograd stores with a tensor at an address where something else may be, and where the gradient is in it.
+    fn autograd_at(&self, tensor: usize) -> Option<(usize, usize)> {
+        let ((_, class), [storage, _]) = (self.tensor?, self.path?);
+        let autograd =
+            (graph::word(tensor)? == class).then(|| graph::word(tensor + storage + 8))??;
+        let class = graph::word(autograd)?;
+        let (_, gradient) = self.autograd.iter().find(|(known, _)| *known == class)?;
+        Some((autograd, *gradient))
+    }
+
     /// What autograd stores with a tensor, and where the gradient is in it.
     fn autograd(&mut self, tensor: usize) -> Option<(usize, usize)> {
         let [storage, _] = self.path?;
@@ -262,10 +272,7 @@ impl Tensors for Reader<'_> {
         let (autograd, gradient) = self.autograd(tensor)?;
         // SAFETY: as above; what it points to may be replaced.
         let of = unsafe { field(autograd, gradient) }?;
-        let ((_, class), [storage, _]) = (self.tensor?, self.path?);
-        let autograd = (graph::word(of)? == class).then(|| graph::word(of + storage + 8))??;
-        let class = graph::word(autograd)?;
-        let (_, gradient) = self.autograd.iter().find(|(known, _)| *known == class)?;
+        let (autograd, gradient) = self.autograd_at(of)?;
         let node = graph::word(autograd + gradient + 8).filter(|node| *node != 0)?;
         let order = graph::order(self.session, node)?;
         Some(Graph { node, order })
@@ -273,6 +280,10 @@ impl Tensors for Reader<'_> {
 
     fn saved(&mut self, graphs: &[Graph]) -> Vec<Saved> {
         let nodes: Vec<usize> = graphs.iter().map(|graph| graph.node).collect();
-        graph::saved(self.session, &|tensor| self.at(tensor), &nodes)
+        let gradient = |tensor| {
+            let (autograd, gradient) = self.autograd_at(tensor)?;
+            graph::word(autograd + gradient)
+        };
+        graph::saved(self.session, &|tensor| self.at(tensor), &gradient, &nodes)
     }
 }
