@@ -335,7 +335,7 @@ def test_prometheus(environment, exported, analyze_json):
 
 
 TEXT = ("folded", "speedscope", "perfetto", "firefox", "csv", "prometheus")  # the last is a form of live now
-BINARY = ("pprof", "sqlite", "parquet", "arrow")
+BINARY = ("pprof", "sqlite", "parquet", "arrow-stream")
 
 
 @pytest.mark.parametrize("name", TEXT + BINARY)
@@ -372,7 +372,7 @@ def test_a_partial_capture_is_said_to_be_one(name, analyze, tmp_path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("csv", "--at", "end"), ("arrow", "--at", "end"), ("parquet", "--columns", "seq"), ("perfetto", "--file", "x"), ("prometheus", "--level", "host")],
+    [("csv", "--at", "end"), ("arrow-stream", "--at", "end"), ("parquet", "--columns", "seq"), ("perfetto", "--file", "x"), ("prometheus", "--level", "host")],
 )
 def test_options_that_mean_nothing_are_refused(arguments, analyze):
     done = analyze("export", *arguments, "-o", "-", trained("torch215").report, check=False)

@@ -5,6 +5,8 @@ What breaks these tests: a file chosen by its name alone, a place that is not se
 or not marked, a name guessed where only the nearest exported one is known, a view that differs once names are
 embedded, or embedded names that hide the capture's own description."""
 
+import collections
+import ctypes
 import os
 import re
 import shutil
@@ -240,6 +242,35 @@ def test_a_file_with_another_build_id_is_never_used(place, separate, record, lib
     for content in (b"", b"\x7fELF", b"not found\n" * 100):
         path.write_bytes(content)
         assert stacks(report, *options, env=env) == plain
+
+
+def openings(files, act):
+    """How often each file is opened while `act` runs (inotify(7)). Reads are watched too, because equal events that
+    follow each other count as one."""
+    read, opened = 0x1, 0x20
+    libc = ctypes.CDLL(None, use_errno=True)
+    watch = libc.inotify_init1(os.O_NONBLOCK)
+    try:
+        watched = {libc.inotify_add_watch(watch, os.fsencode(file), read | opened): file for file in files}
+        assert -1 not in watched, os.strerror(ctypes.get_errno())
+        act()
+        # struct inotify_event, without a name.
+        events = memoryview(os.read(watch, 1 << 20)).cast("I")
+    finally:
+        os.close(watch)
+    return collections.Counter(watched[number] for number, mask in zip(events[::4], events[1::4]) if mask & opened)
+
+
+@pytest.mark.parametrize(
+    "command", ("report", "html -o OUT", "tree --native", "flamegraph -o OUT", "export pprof -o OUT", "check --symbolize OUT")
+)
+def test_a_command_opens_each_library_once(command, libraries, record, tmp_path):
+    """Debug information is read through a second opening."""
+    files = [libraries["cpp", build] for build in BUILDS]
+    report, _ = record(*files)
+    words = [str(tmp_path / "out") if word == "OUT" else word for word in command.split()]
+    counts = openings(files, lambda: view(*words, report))
+    assert counts == dict(zip(files, (2, 1, 1))), counts
 
 
 def test_a_library_that_was_built_again_names_nothing(libraries, record, tmp_path):

@@ -13,7 +13,8 @@ type Renamed = (
     &'static [(&'static str, &'static str)],
 );
 
-const RENAMED: [Renamed; 10] = [
+const RENAMED: [Renamed; 11] = [
+    ("export arrow", &["export", "arrow-stream"], &[]),
     ("export prometheus", &["live", "--metrics", "--once"], &[]),
     (
         "exporter",
@@ -73,15 +74,16 @@ pub fn renamed(arguments: &[OsString]) -> Option<(Vec<OsString>, String)> {
     if *name == "export prometheus" && !is_about {
         line.extend(beside_capture(rest).into_iter().flatten());
     }
-    let mut words = form.join(" ");
-    if *name == "symbolize" {
-        words.push_str(" --symbolize OUT.bin");
-    }
-    let message = format!("`{name}` is now `{words}`: the old name works until the next release");
+    let words = match *name {
+        "symbolize" => "`check --symbolize OUT.bin`".to_owned(),
+        "export arrow" => "`gpumem.open(…).events()` in Python".to_owned(),
+        _ => format!("`{}`", form.join(" ")),
+    };
+    let message = format!("`{name}` is now {words}: the old name works until the next release");
     Some((line, message))
 }
 
-/// The names of these commands.
+/// The names of these commands, without those that still exist.
 pub fn old_names() -> impl Iterator<Item = &'static str> {
     RENAMED
         .iter()
@@ -191,6 +193,10 @@ mod tests {
                 "a export prometheus --lines 3 r.bin",
                 "a live --metrics --once --lines 3 r.bin -o r.prom",
             ),
+            (
+                "a export arrow -o - r.bin",
+                "a export arrow-stream -o - r.bin",
+            ),
             ("a help sizes", "a help lines"),
             ("a help exporter", "a help live"),
             ("a man recover", "a man check"),
@@ -199,6 +205,8 @@ mod tests {
         }
         assert_eq!(of("a lines sizes"), None);
         assert_eq!(of("a export csv r.bin"), None);
+        assert_eq!(of("a export csv arrow"), None);
+        assert_eq!(of("a export"), None);
         assert_eq!(of("a --code sizes"), None);
         assert_eq!(of("a --symbols sizes r.bin"), None);
         assert_eq!(of("a -- sizes"), None);

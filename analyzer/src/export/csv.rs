@@ -1,4 +1,6 @@
 //! Comma-separated values (RFC 4180, but with plain line ends): a line of names, and a line for each event.
+//!
+//! The crate csv would make this file nine lines shorter, and add two packages.
 
 use std::borrow::Cow;
 use std::io::{self, Write};

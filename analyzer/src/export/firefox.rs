@@ -3,6 +3,9 @@
 //! Each block that was live at a point in time is a native allocation with its time, thread and address. This holds
 //! for the [`BLOCKS`] largest; the others are one allocation for each stack, so that the bytes sum to the level's
 //! figure. A counter has a bounded number of points.
+//!
+//! fxprof-processed-profile 0.8.1 is not used: it writes thread 0 for each allocation, and neither file nor line of a
+//! frame without an address.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

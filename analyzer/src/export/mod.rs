@@ -22,13 +22,11 @@ mod parquet;
 mod past_peaks;
 pub mod perfetto;
 pub mod pprof;
-mod protobuf;
 mod samples;
 mod series;
 pub mod speedscope;
 #[cfg(feature = "databases")]
 mod sqlite;
-mod strings;
 mod torch_frames;
 mod torch_segments;
 mod torch_snapshot;

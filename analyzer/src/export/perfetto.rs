@@ -6,12 +6,15 @@
 //! is ignored, and slices that are open at the end of the capture end there. Phases and pushed ranges of a thread are
 //! on two separate tracks, because they need not be nested in each other.
 
+mod lines;
+
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Nanos, Phase, Record, ThreadId};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use self::lines::Lines;
 use super::series::{Point, Series};
 use crate::account::place;
 use crate::attribution::owner;
@@ -69,51 +72,6 @@ struct Slice {
     name: String,
 }
 
-/// The output: one event a line. The first error stops it.
-struct Lines<'a> {
-    out: &'a mut dyn Write,
-    failed: Option<io::Error>,
-    any: bool,
-    pid: u64,
-    started: u64,
-}
-
-impl Lines<'_> {
-    fn raw(&mut self, text: &str) {
-        if self.failed.is_none() {
-            self.failed = self.out.write_all(text.as_bytes()).err();
-        }
-    }
-
-    fn line(&mut self, text: &str) {
-        let separator = if self.any { ",\n" } else { "\n" };
-        self.any = true;
-        self.raw(separator);
-        self.raw(text);
-    }
-
-    /// Microseconds since 1970, as a number with all digits.
-    fn stamp(&self, time: Nanos) -> String {
-        let nanos = self.started.saturating_add(time.0);
-        format!("{}.{:03}", nanos / 1000, nanos % 1000)
-    }
-
-    /// An event. `more` is a list of further fields, each with a comma before it.
-    fn event(&mut self, phase: char, name: &str, time: Nanos, track: u32, more: &str) {
-        let (name, stamp, pid) = (json!(name), self.stamp(time), self.pid);
-        self.line(&format!(
-            r#"{{"ph":"{phase}","name":{name},"ts":{stamp},"pid":{pid},"tid":{track}{more}}}"#
-        ));
-    }
-
-    fn metadata(&mut self, name: &str, track: u32, args: &Value) {
-        let pid = self.pid;
-        self.line(&format!(
-            r#"{{"ph":"M","name":"{name}","pid":{pid},"tid":{track},"args":{args}}}"#
-        ));
-    }
-}
-
 impl<'a> Perfetto<'a> {
     /// Begins a trace of a capture that was read to its end as `session`.
     pub fn new(session: &'a Session, wanted: Wanted, out: &'a mut dyn Write) -> Self {
@@ -121,14 +79,8 @@ impl<'a> Perfetto<'a> {
         let fact = |key: &str| names.fact(key).and_then(|text| text.parse::<u64>().ok());
         let rank = fact(gpumem_capture::ProcessKey::RANK);
         let pid = u64::from(session.header.pid);
-        let mut lines = Lines {
-            out,
-            failed: None,
-            any: false,
-            pid: track_group(rank, pid),
-            started: session.header.started_wall_ns,
-        };
-        lines.raw("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+        let started = session.header.started_wall_ns;
+        let mut lines = Lines::new(out, track_group(rank, pid), started);
         let command = names.command().unwrap_or("(command not known)");
         let name = match rank {
             Some(rank) => {
@@ -348,17 +300,7 @@ impl<'a> Perfetto<'a> {
             let name = json!({ "name": format!("{what}{thread}") });
             self.out.metadata("thread_name", track, &name);
         }
-        let other = json!({
-            "otherData": {
-                "exporter": concat!("gpumem-analyze ", env!("CARGO_PKG_VERSION")),
-                "started_unix_ns": self.out.started,
-            }
-        });
-        let other = other.to_string();
-        self.out.raw("\n],");
-        self.out.raw(other.trim_start_matches('{'));
-        self.out.raw("\n");
-        self.out.failed.map_or(Ok(()), Err)
+        self.out.finish()
     }
 }
 

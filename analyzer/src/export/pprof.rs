@@ -8,13 +8,11 @@ use std::io::{self, Write};
 
 use flate2::{Compression, GzBuilder};
 use gpumem_capture::ProcessKey;
+use prost::Message;
 use rustc_hash::FxHashMap;
 
-use super::protobuf::Message;
-use super::samples::{Location, Samples};
-use super::strings::Strings;
+use super::samples::{Location, SampleRow, Samples};
 use crate::names::{Module, Names};
-use crate::symbols::Source;
 
 /// Facts about a profile beyond its samples.
 #[derive(Clone, Debug, Default)]
@@ -39,66 +37,84 @@ pub fn pprof(
     about: &About,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut strings = Strings::new();
-    let mut profile = Message::default();
+    let mut strings = Strings::default();
+    strings.number("");
+    let mut profile = Profile {
+        time_nanos: about.started_unix_ns as i64,
+        duration_nanos: about.duration_ns as i64,
+        ..Profile::default()
+    };
     for heading in headings {
         for (what, unit) in [("objects", "count"), ("space", "bytes")] {
-            let mut of = Message::default();
-            of.number(1, strings.number(&format!("{heading}_{what}")));
-            of.number(2, strings.number(unit));
-            profile.message(1, &of);
+            profile.sample_type.push(ValueType {
+                r#type: strings.number(&format!("{heading}_{what}")),
+                unit: strings.number(unit),
+            });
         }
     }
-    for row in &samples.rows {
-        let mut sample = Message::default();
+    let sample = |row: &SampleRow| Sample {
         // The newest first; ids are from 1.
-        sample.numbers(1, row.stack.iter().rev().map(|index| u64::from(*index) + 1));
-        let values = row.figures.iter();
-        sample.numbers(2, values.flat_map(|figure| [figure.blocks, figure.bytes]));
-        profile.message(2, &sample);
-    }
+        location_id: row
+            .stack
+            .iter()
+            .rev()
+            .map(|index| u64::from(*index) + 1)
+            .collect(),
+        value: row
+            .figures
+            .iter()
+            .flat_map(|figure| [figure.blocks as i64, figure.bytes as i64])
+            .collect(),
+    };
+    profile.sample = samples.rows.iter().map(sample).collect();
     let modules = modules(&samples.locations, names);
     for (index, id) in modules.iter().zip(1..) {
         if let Some(module) = names.modules.get(*index as usize) {
-            profile.message(3, &mapping(module, id, &mut strings));
+            profile.mapping.push(mapping(module, id, &mut strings));
         }
     }
     let modules: FxHashMap<u32, u64> = modules.into_iter().zip(1..).collect();
-    let mut functions = Functions::default();
+    let mut functions: FxHashMap<(i64, i64), u64> = FxHashMap::default();
     for (location, id) in samples.locations.iter().zip(1..) {
-        let mut message = Message::default();
-        message.number(1, id);
-        let mapping = location.module.and_then(|index| modules.get(&index));
-        message.number(2, mapping.copied().unwrap_or(0));
-        message.number(3, location.address);
-        for function in location.functions.iter().rev() {
-            let mut line = Message::default();
-            line.number(1, functions.id(function, &mut strings));
-            line.number(2, u64::from(function.line));
-            message.message(4, &line);
-        }
-        profile.message(4, &message);
+        let lines = location.functions.iter().rev().map(|function| {
+            let (name, filename) = (
+                strings.number(&function.name),
+                strings.number(&function.file),
+            );
+            let id = functions.len() as u64 + 1;
+            let function_id = *functions.entry((name, filename)).or_insert_with(|| {
+                profile.function.push(Function {
+                    id,
+                    name,
+                    system_name: name,
+                    filename,
+                });
+                id
+            });
+            Line {
+                function_id,
+                line: function.line.into(),
+            }
+        });
+        profile.location.push(Place {
+            id,
+            mapping_id: location
+                .module
+                .and_then(|index| modules.get(&index))
+                .copied()
+                .unwrap_or(0),
+            address: location.address,
+            line: lines.collect(),
+        });
     }
-    for function in &functions.messages {
-        profile.message(5, function);
-    }
-    let comments: Vec<u64> = about
-        .comments
-        .iter()
-        .map(|comment| strings.number(comment))
-        .collect();
+    let comments = about.comments.iter();
+    profile.comment = comments.map(|comment| strings.number(comment)).collect();
     let first = headings.first().copied().unwrap_or_default();
-    let default = strings.number(&format!("{first}_space"));
-    for text in &strings.texts {
-        profile.text(6, text);
-    }
-    profile.number(9, about.started_unix_ns);
-    profile.number(10, about.duration_ns);
-    profile.numbers(13, comments);
-    profile.number(14, default);
+    profile.default_sample_type = strings.number(&format!("{first}_space"));
+    profile.string_table = strings.texts;
     // The header has no name and no time, so that the same capture gives the same bytes.
     let mut zipped = GzBuilder::new().write(out, Compression::default());
-    zipped.write_all(profile.as_bytes())?;
+    zipped.write_all(&profile.encode_to_vec())?;
     zipped.finish().map(drop)
 }
 
@@ -117,43 +133,133 @@ fn modules(locations: &[Location], names: &Names) -> Vec<u32> {
     program.into_iter().chain(modules).collect()
 }
 
-fn mapping(module: &Module, id: u64, strings: &mut Strings) -> Message {
-    let mut mapping = Message::default();
-    mapping.number(1, id);
-    mapping.number(2, module.start);
-    mapping.number(3, module.end);
-    mapping.number(5, strings.number(&module.path));
-    mapping.number(6, strings.number(&module.build_id_text()));
-    // Functions were already looked up by build id; viewers need not do it by path.
-    for field in 7..=10 {
-        mapping.flag(field, true);
+fn mapping(module: &Module, id: u64, strings: &mut Strings) -> Mapping {
+    Mapping {
+        id,
+        memory_start: module.start,
+        memory_limit: module.end,
+        filename: strings.number(&module.path),
+        build_id: strings.number(&module.build_id_text()),
+        // Functions were already looked up by build id; viewers need not do it by path.
+        has_functions: true,
+        has_filenames: true,
+        has_line_numbers: true,
+        has_inline_frames: true,
     }
-    mapping
 }
 
-/// Functions by name and file.
+/// The table of texts, each once. 0 is the empty one.
 #[derive(Default)]
-struct Functions {
-    messages: Vec<Message>,
-    ids: FxHashMap<(u64, u64), u64>,
+struct Strings {
+    texts: Vec<String>,
+    numbers: FxHashMap<String, i64>,
 }
 
-impl Functions {
-    fn id(&mut self, function: &Source, strings: &mut Strings) -> u64 {
-        let (name, file) = (
-            strings.number(&function.name),
-            strings.number(&function.file),
-        );
-        let messages = &mut self.messages;
-        *self.ids.entry((name, file)).or_insert_with(|| {
-            let id = messages.len() as u64 + 1;
-            let mut message = Message::default();
-            message.number(1, id);
-            message.number(2, name);
-            message.number(3, name);
-            message.number(4, file);
-            messages.push(message);
-            id
-        })
+impl Strings {
+    fn number(&mut self, text: &str) -> i64 {
+        if let Some(known) = self.numbers.get(text) {
+            return *known;
+        }
+        let number = self.texts.len() as i64;
+        self.texts.push(text.to_owned());
+        self.numbers.insert(text.to_owned(), number);
+        number
     }
+}
+
+// The messages of profile.proto, with the fields that are written.
+
+#[derive(Clone, PartialEq, Message)]
+struct Profile {
+    #[prost(message, repeated, tag = 1)]
+    sample_type: Vec<ValueType>,
+    #[prost(message, repeated, tag = 2)]
+    sample: Vec<Sample>,
+    #[prost(message, repeated, tag = 3)]
+    mapping: Vec<Mapping>,
+    #[prost(message, repeated, tag = 4)]
+    location: Vec<Place>,
+    #[prost(message, repeated, tag = 5)]
+    function: Vec<Function>,
+    #[prost(string, repeated, tag = 6)]
+    string_table: Vec<String>,
+    #[prost(int64, tag = 9)]
+    time_nanos: i64,
+    #[prost(int64, tag = 10)]
+    duration_nanos: i64,
+    #[prost(int64, repeated, tag = 13)]
+    comment: Vec<i64>,
+    #[prost(int64, tag = 14)]
+    default_sample_type: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ValueType {
+    #[prost(int64, tag = 1)]
+    r#type: i64,
+    #[prost(int64, tag = 2)]
+    unit: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Sample {
+    #[prost(uint64, repeated, tag = 1)]
+    location_id: Vec<u64>,
+    #[prost(int64, repeated, tag = 2)]
+    value: Vec<i64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Mapping {
+    #[prost(uint64, tag = 1)]
+    id: u64,
+    #[prost(uint64, tag = 2)]
+    memory_start: u64,
+    #[prost(uint64, tag = 3)]
+    memory_limit: u64,
+    #[prost(int64, tag = 5)]
+    filename: i64,
+    #[prost(int64, tag = 6)]
+    build_id: i64,
+    #[prost(bool, tag = 7)]
+    has_functions: bool,
+    #[prost(bool, tag = 8)]
+    has_filenames: bool,
+    #[prost(bool, tag = 9)]
+    has_line_numbers: bool,
+    #[prost(bool, tag = 10)]
+    has_inline_frames: bool,
+}
+
+/// profile.proto's `Location`.
+#[derive(Clone, PartialEq, Message)]
+struct Place {
+    #[prost(uint64, tag = 1)]
+    id: u64,
+    #[prost(uint64, tag = 2)]
+    mapping_id: u64,
+    #[prost(uint64, tag = 3)]
+    address: u64,
+    #[prost(message, repeated, tag = 4)]
+    line: Vec<Line>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Line {
+    #[prost(uint64, tag = 1)]
+    function_id: u64,
+    #[prost(int64, tag = 2)]
+    line: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Function {
+    #[prost(uint64, tag = 1)]
+    id: u64,
+    #[prost(int64, tag = 2)]
+    name: i64,
+    #[prost(int64, tag = 3)]
+    system_name: i64,
+    #[prost(int64, tag = 4)]
+    filename: i64,
 }

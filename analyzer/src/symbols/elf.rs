@@ -1,13 +1,15 @@
-//! Facts about an ELF file: its build id, and its tables of names. Only 64-bit little-endian files are supported; all
-//! CUDA machines use these.
+//! Facts about an ELF file: its build id, and where its tables of names are. Only 64-bit little-endian files are
+//! supported; all CUDA machines use these.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use gpumem_files::foreign;
 
 const SHT_SYMTAB: u32 = 2;
+const SHT_STRTAB: u32 = 3;
 const SHT_NOTE: u32 = 7;
 const SHT_NOBITS: u32 = 8;
 const SHT_DYNSYM: u32 = 11;
@@ -19,48 +21,71 @@ pub(super) const HEADER_BYTES: usize = 64;
 const SECTIONS_LIMIT: u64 = 1 << 17;
 const BYTES_LIMIT: u64 = 4 << 20;
 
-/// The facts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Facts {
+/// The facts. The file stays open for all that is read of it later.
+#[derive(Debug)]
+pub(super) struct Elf {
+    pub(super) file: File,
     /// GNU build id; empty if the file has none.
     pub(super) build_id: Vec<u8>,
     /// Debug information: lines and inlined functions.
     pub(super) has_dwarf: bool,
     /// Names of all functions.
-    pub(super) has_symtab: bool,
+    pub(super) symtab: Option<Table>,
     /// Names of exported functions.
-    pub(super) has_dynsym: bool,
+    pub(super) dynsym: Option<Table>,
     /// Name of the separate file with the debug information.
     pub(super) debug_link: Option<String>,
 }
 
-/// Reads the facts; `None` if the file is not ELF or cannot be read.
-pub(super) fn facts(path: &Path) -> Option<Facts> {
+/// A table of names: where its parts are in the file.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) symbols: Range<u64>,
+    pub(super) strings: Range<u64>,
+    /// Whether it has all functions, not only exported ones.
+    pub(super) is_full: bool,
+}
+
+/// Opens a file and reads its facts; `None` if it is not ELF or cannot be read.
+pub(super) fn open(path: &Path) -> Option<Elf> {
     let file = foreign::open(path).ok()?;
     let header = bytes(&file, 0, HEADER_BYTES as u64)?;
     if header.get(..6)? != b"\x7fELF\x02\x01" {
         return None;
     }
-    let mut found = Facts::default();
     let sections = sections(&file, &header)?;
+    let table = |kind| {
+        let of_names = sections.iter().find(|section| section.kind == kind)?;
+        let strings = sections.get(of_names.link as usize);
+        let strings = strings.filter(|strings| strings.kind == SHT_STRTAB)?;
+        Some(Table {
+            symbols: of_names.place(),
+            strings: strings.place(),
+            is_full: kind == SHT_SYMTAB,
+        })
+    };
+    let mut found = Elf {
+        build_id: Vec::new(),
+        has_dwarf: false,
+        symtab: table(SHT_SYMTAB),
+        dynsym: table(SHT_DYNSYM),
+        debug_link: None,
+        file,
+    };
+    let file = &found.file;
     let names = sections
         .get(names_of(&header, &sections))
-        .and_then(|section| bytes(&file, section.offset, section.size))
+        .and_then(|section| bytes(file, section.offset, section.size))
         .unwrap_or_default();
     for section in sections.iter().filter(|section| section.kind != SHT_NOBITS) {
-        match section.kind {
-            SHT_SYMTAB => found.has_symtab = true,
-            SHT_DYNSYM => found.has_dynsym = true,
-            SHT_NOTE if found.build_id.is_empty() => {
-                let notes = bytes(&file, section.offset, section.size).unwrap_or_default();
-                found.build_id = build_id(&notes).unwrap_or_default();
-            }
-            _ => {}
+        if section.kind == SHT_NOTE && found.build_id.is_empty() {
+            let notes = bytes(file, section.offset, section.size).unwrap_or_default();
+            found.build_id = build_id(&notes).unwrap_or_default();
         }
         match text(&names, section.name as usize) {
             Some(".debug_info" | ".zdebug_info") => found.has_dwarf = true,
             Some(".gnu_debuglink") => {
-                let link = bytes(&file, section.offset, section.size).unwrap_or_default();
+                let link = bytes(file, section.offset, section.size).unwrap_or_default();
                 found.debug_link = text(&link, 0)
                     .filter(|name| !name.is_empty() && !name.contains('/'))
                     .map(str::to_owned);
@@ -77,6 +102,12 @@ struct Section {
     offset: u64,
     size: u64,
     link: u32,
+}
+
+impl Section {
+    fn place(&self) -> Range<u64> {
+        self.offset..self.offset.saturating_add(self.size)
+    }
 }
 
 fn sections(file: &File, header: &[u8]) -> Option<Vec<Section>> {
@@ -161,12 +192,12 @@ mod tests {
     #[test]
     fn this_program_is_known_by_its_build_id_and_its_names() {
         let path = std::env::current_exe().expect("path of the test");
-        let found = facts(&path).expect("an ELF file");
+        let found = open(&path).expect("an ELF file");
         let same = blazesym::helper::read_elf_build_id(&path)
             .expect("a readable file")
             .expect("tests are linked with a build id");
         assert_eq!(found.build_id, *same);
-        assert!(found.has_symtab && found.has_dynsym);
+        assert!(found.symtab.is_some() && found.dynsym.is_some());
         assert_eq!(found.debug_link, None);
     }
 
@@ -175,14 +206,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("libcut.so");
         let whole = std::fs::read(std::env::current_exe().expect("path")).expect("a file");
-        assert_eq!(facts(&path), None);
+        assert!(open(&path).is_none());
         for length in [0, 5, 63, 64, 1000] {
             std::fs::write(&path, &whole[..length]).expect("written");
-            assert_eq!(facts(&path), None, "{length} bytes");
+            assert!(open(&path).is_none(), "{length} bytes");
         }
         std::fs::write(&path, "#!/bin/sh\n".repeat(100)).expect("written");
-        assert_eq!(facts(&path), None);
-        assert_eq!(facts(folder.path()), None);
+        assert!(open(&path).is_none());
+        assert!(open(folder.path()).is_none());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! For the fuzz targets (fuzz/) and the tests that run them on their seeds: what reads libraries and perf's maps.
 
 use std::path::Path;
+use std::rc::Rc;
 
 use gpumem_capture::text::clean;
 
@@ -23,16 +24,15 @@ fn assert_clean(text: &str) {
 /// # Panics
 /// If a name is not clean text.
 pub fn judge_library(path: &Path, address: u64) -> bool {
-    let _ = parts(path, address..address.saturating_add(64));
-    let Some(facts) = elf::facts(path) else {
+    let Some(elf) = elf::open(path) else {
         return false;
     };
+    let _ = parts(&elf.file, address..address.saturating_add(64));
     let file = Found {
         path: path.to_owned(),
-        has_dwarf: facts.has_dwarf,
-        has_symtab: facts.has_symtab,
+        elf: Rc::new(elf),
     };
-    let found = Lookup::new().functions(&file, &[address, 0, u64::MAX]);
+    let found = Lookup::new().functions(&file, &[0, address, u64::MAX]);
     assert!(found.len() <= 3);
     for function in found.iter().flatten() {
         assert_clean(&function.name);

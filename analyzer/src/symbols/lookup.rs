@@ -2,9 +2,10 @@
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
+use std::path::PathBuf;
 
 use blazesym::symbolize::source::{Elf, Source};
-use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
+use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
 use gpumem_capture::Function;
 use gpumem_capture::text::clean;
 use rustc_hash::FxHashMap;
@@ -12,10 +13,11 @@ use rustc_hash::FxHashMap;
 use super::search::Found;
 use crate::replay::demangle::{Limits, cpp};
 
-/// Reads each file once.
+/// Looks up each address of a file once, for all captures.
 pub(super) struct Lookup {
     symbolizer: Symbolizer,
     plain: Plain,
+    known: FxHashMap<PathBuf, FxHashMap<u64, Vec<Function>>>,
 }
 
 /// Names in source form. C++ names can be very long, and each occurs at many places.
@@ -34,6 +36,13 @@ impl Plain {
             self.known.insert(name.to_owned(), plain.clone().into());
         }
         plain
+    }
+
+    /// The shortest of a function's names in source form; one that has no such form is the last choice.
+    fn shortest(&mut self, names: &[String]) -> String {
+        let plain = names.iter().map(|name| self.name(name));
+        let shortest = plain.min_by_key(|name| (name.starts_with("_Z"), name.len(), name.clone()));
+        shortest.unwrap_or_default()
     }
 }
 
@@ -80,72 +89,77 @@ impl Lookup {
         Self {
             symbolizer,
             plain: Plain::default(),
+            known: FxHashMap::default(),
         }
     }
 
-    /// The functions at link addresses of a file, the innermost first; none if the file has no names for an address.
+    /// The functions at ascending link addresses of a file, the innermost first; none if the file has no names for an
+    /// address.
     pub(super) fn functions(&mut self, file: &Found, addresses: &[u64]) -> Vec<Vec<Function>> {
-        let source = |debug_syms| {
-            let mut elf = Elf::new(&file.path);
-            elf.debug_syms = debug_syms;
-            Source::Elf(elf)
+        let mut known = self.known.remove(&file.path).unwrap_or_default();
+        let is_new = |address: &u64| !known.contains_key(address);
+        let new: Vec<u64> = addresses.iter().copied().filter(is_new).collect();
+        known.extend(new.iter().copied().zip(self.read(file, &new)));
+        let of = |address| known.get(address).cloned().unwrap_or_default();
+        let found = addresses.iter().map(of).collect();
+        self.known.insert(file.path.clone(), known);
+        found
+    }
+
+    fn read(&mut self, file: &Found, addresses: &[u64]) -> Vec<Vec<Function>> {
+        let mut found = match file.elf.has_dwarf {
+            true => self.with_lines(file, addresses),
+            false => vec![Vec::new(); addresses.len()],
         };
-        let own = source(file.has_dwarf);
-        let found = self
-            .symbolizer
-            .symbolize(&own, Input::VirtOffset(addresses));
-        if let Ok(found) = found {
-            let plain = &mut self.plain;
-            let found = found.iter().map(|symbol| functions(symbol, file, plain));
-            let mut found: Vec<_> = found.collect();
-            if file.has_dwarf && file.has_symtab {
-                self.qualify(&source(false), addresses, &mut found);
+        for table in [&file.elf.symtab, &file.elf.dynsym].into_iter().flatten() {
+            // Debug information has only the short name of a function with internal linkage (`grow`), the full table
+            // has the whole one (`pool::(anonymous namespace)::grow`).
+            let is_open = |at: &usize| match found[*at].last() {
+                Some(function) => table.is_full && !own_part(&function.name).contains("::"),
+                None => true,
+            };
+            let places: Vec<usize> = (0..found.len()).filter(is_open).collect();
+            let wanted: Vec<u64> = places.iter().map(|at| addresses[*at]).collect();
+            let symbols = table.find(&file.elf.file, &wanted);
+            for (at, symbol) in places.into_iter().zip(symbols) {
+                let Some(symbol) = symbol else { continue };
+                let Some(function) = found[at].last_mut() else {
+                    let name = self.plain.shortest(&symbol.names);
+                    let is_sure = file.elf.symtab.is_some() && symbol.size > 0;
+                    let name = with_distance(name, is_sure, symbol.start, addresses[at]);
+                    found[at].push(function(name, None));
+                    continue;
+                };
+                let mut names = symbol.names.iter().map(|name| self.plain.name(name));
+                if let Some(name) = names.find(|name| is_longer(name, &function.name)) {
+                    function.name = name;
+                }
             }
-            return found;
+        }
+        found
+    }
+
+    /// The functions with files and lines, from debug information.
+    fn with_lines(&mut self, file: &Found, addresses: &[u64]) -> Vec<Vec<Function>> {
+        let (source, plain) = (Source::Elf(Elf::new(&file.path)), &mut self.plain);
+        if let Ok(found) = self
+            .symbolizer
+            .symbolize(&source, Input::VirtOffset(addresses))
+        {
+            let found = found.iter().map(|symbol| functions(symbol, file, plain));
+            return found.collect();
         }
         // A part of the file cannot be read. Each place is then looked up separately, so that the others keep their
-        // names; and without lines if these are unreadable.
-        let (names_only, plain) = (source(false), &mut self.plain);
+        // names.
         let symbolizer = &self.symbolizer;
         addresses
             .iter()
             .map(|address| {
-                [&own, &names_only]
-                    .into_iter()
-                    .find_map(|source| {
-                        let address = Input::VirtOffset(*address);
-                        symbolizer.symbolize_single(source, address).ok()
-                    })
-                    .map(|symbol| functions(&symbol, file, plain))
-                    .unwrap_or_default()
+                let address = Input::VirtOffset(*address);
+                let symbol = symbolizer.symbolize_single(&source, address);
+                symbol.map_or_else(|_| Vec::new(), |symbol| functions(&symbol, file, plain))
             })
             .collect()
-    }
-
-    /// Adds namespaces: debug information has only the short name of a function with internal linkage (`grow`), the
-    /// table of names has the full one (`pool::(anonymous namespace)::grow`).
-    fn qualify(&mut self, names_only: &Source<'_>, addresses: &[u64], found: &mut [Vec<Function>]) {
-        let bare = |functions: &Vec<Function>| {
-            functions
-                .last()
-                .is_some_and(|function| !own_part(&function.name).contains("::"))
-        };
-        let places: Vec<usize> = (0..found.len()).filter(|at| bare(&found[*at])).collect();
-        let wanted: Vec<u64> = places.iter().map(|at| addresses[*at]).collect();
-        let Ok(full) = self
-            .symbolizer
-            .symbolize(names_only, Input::VirtOffset(&wanted))
-        else {
-            return;
-        };
-        for (at, full) in places.into_iter().zip(&full) {
-            if let (Symbolized::Sym(full), Some(function)) = (full, found[at].last_mut()) {
-                let full = self.plain.name(&full.name);
-                if is_longer(&full, &function.name) {
-                    function.name = full;
-                }
-            }
-        }
     }
 }
 
@@ -179,19 +193,20 @@ fn functions(symbol: &Symbolized<'_>, file: &Found, plain: &mut Plain) -> Vec<Fu
         let name = plain.name(&inlined.name);
         found.push(function(name, inlined.code_info.as_ref()));
     }
-    let name = name(symbol, file, plain.name(&symbol.name));
+    let has_size = file.elf.symtab.is_some() && symbol.size.is_some();
+    let is_sure = symbol.code_info.is_some() || has_size;
+    let address = symbol.addr.wrapping_add(symbol.offset as u64);
+    let name = with_distance(plain.name(&symbol.name), is_sure, symbol.addr, address);
     found.push(function(name, symbol.code_info.as_deref()));
     found
 }
 
-/// The function's name, with the distance from its start if only exported names are known or the size of the function
+/// The name, with the distance from the function's start if only exported names are known or the size of the function
 /// is not known.
-fn name(symbol: &Sym<'_>, file: &Found, name: String) -> String {
-    let is_sure = symbol.code_info.is_some() || (file.has_symtab && symbol.size.is_some());
-    if is_sure || symbol.addr == 0 {
-        name
-    } else {
-        format!("{name}+{:#x}", symbol.offset)
+fn with_distance(name: String, is_sure: bool, start: u64, address: u64) -> String {
+    match is_sure || start == 0 {
+        true => name,
+        false => format!("{name}+{:#x}", address.wrapping_sub(start)),
     }
 }
 
@@ -227,6 +242,8 @@ mod tests {
             assert_eq!(plain.name(mangled), name);
             assert_eq!(plain.name(mangled), name, "the second time");
         }
+        let names = ["_Zx", "_ZN2at6native8grow_allEi", "_ZN2at6native4growEi"].map(str::to_owned);
+        assert_eq!(plain.shortest(&names), "at::native::grow(int)");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod readable;
 mod resolver;
 mod search;
 mod spots;
+mod table;
 #[cfg(test)]
 mod tests;
 mod work;

@@ -8,9 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
-use std::path::Path;
-
-use gpumem_files::foreign;
 
 use super::elf::{HEADER_BYTES, bytes, number};
 
@@ -27,15 +24,15 @@ const TABLE_ENTRY_BYTES: usize = 8;
 const JUMPS: usize = 2;
 
 /// The parts, in link addresses, of the function at `function` in the file; none if they cannot be found.
-pub(super) fn parts(path: &Path, function: Range<u64>) -> Vec<Range<u64>> {
-    Code::read(path)
+pub(super) fn parts(file: &File, function: Range<u64>) -> Vec<Range<u64>> {
+    Code::read(file)
         .and_then(|code| code.parts(function))
         .unwrap_or_default()
 }
 
 /// The code of a file, and the start of each function and part.
-struct Code {
-    file: File,
+struct Code<'a> {
+    file: &'a File,
     segments: Vec<Segment>,
     starts: Vec<u64>,
 }
@@ -46,24 +43,23 @@ struct Segment {
     offset: u64,
 }
 
-impl Code {
-    fn read(path: &Path) -> Option<Self> {
+impl<'a> Code<'a> {
+    fn read(file: &'a File) -> Option<Self> {
         const EXECUTABLE: u64 = 1;
         const X86_64: u64 = 62;
-        let file = foreign::open(path).ok()?;
-        let header = bytes(&file, 0, HEADER_BYTES as u64)?;
+        let header = bytes(file, 0, HEADER_BYTES as u64)?;
         if header.get(..6)? != b"\x7fELF\x02\x01" || number(&header, 18, 2)? != X86_64 {
             return None;
         }
         let count = number(&header, 56, 2)?;
-        let table = bytes(&file, number(&header, 32, 8)?, count * SEGMENT_BYTES as u64)?;
+        let table = bytes(file, number(&header, 32, 8)?, count * SEGMENT_BYTES as u64)?;
         let (mut segments, mut starts) = (Vec::new(), Vec::new());
         for segment in table.chunks_exact(SEGMENT_BYTES) {
             let field = |at: usize| number(segment, at, 8);
             let (kind, flags) = (number(segment, 0, 4)?, number(segment, 4, 4)?);
             let (offset, start, size) = (field(8)?, field(16)?, field(32)?);
             if kind == PT_GNU_EH_FRAME {
-                starts = function_starts(&bytes(&file, offset, size)?, start)?;
+                starts = function_starts(&bytes(file, offset, size)?, start)?;
             } else if kind == PT_LOAD && flags & EXECUTABLE != 0 {
                 let addresses = start..start.checked_add(size)?;
                 segments.push(Segment { addresses, offset });
@@ -121,7 +117,7 @@ impl Code {
         let within = code.start - segment.addresses.start;
         let offset = segment.offset.checked_add(within)?;
         let end = code.end.min(segment.addresses.end);
-        let bytes = bytes(&self.file, offset, end.checked_sub(code.start)?)?;
+        let bytes = bytes(self.file, offset, end.checked_sub(code.start)?)?;
         let jumps = bytes.windows(6).enumerate().filter_map(|(at, window)| {
             let is_jump = window[1] == JMP || (window[0] == 0x0f && window[1] & 0xf0 == 0x80);
             let distance = i32::from_le_bytes(window[2..].try_into().ok()?);
@@ -148,6 +144,7 @@ fn function_starts(header: &[u8], address: u64) -> Option<Vec<u64>> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::process::Command;
 
     use super::*;
@@ -230,14 +227,19 @@ mod tests {
         let mut strip = Command::new("strip");
         let made = strip.arg("-o").args([&stripped, &library]).status();
         assert!(made.expect("strip of binutils").success());
-        let found = parts(&stripped, split.clone());
+        let file = File::open(&stripped).expect("the file");
+        let found = parts(&file, split.clone());
         assert_eq!(found.len(), 1, "{found:x?}");
         assert_eq!(found[0].start, cold.start);
         assert!(found[0].end >= cold.end && !found[0].contains(&whole.start));
-        assert_eq!(parts(&stripped, whole), []);
-        assert_eq!(parts(&stripped, 0..u64::MAX), []);
-        assert_eq!(parts(&source, split.clone()), []);
-        assert_eq!(parts(folder.path(), split), []);
+        assert_eq!(parts(&file, whole), []);
+        assert_eq!(parts(&file, 0..u64::MAX), []);
+        for other in [&source, folder.path()] {
+            assert_eq!(
+                parts(&File::open(other).expect("opened"), split.clone()),
+                []
+            );
+        }
     }
 
     /// A file with one segment at the end of all addresses, and with one at the end of all offsets.
@@ -252,7 +254,7 @@ mod tests {
                 starts: Vec::new(),
             };
             let file = File::open(file.path()).expect("the file");
-            code_of(file).jumps(&code)
+            code_of(&file).jumps(&code)
         };
         let near_the_end = jumps(u64::MAX - 20..u64::MAX, 0, u64::MAX - 10..u64::MAX);
         assert_eq!(near_the_end.map(|all| all.len()), Some(5));

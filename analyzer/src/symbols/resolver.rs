@@ -24,8 +24,10 @@ const EVALUATION: &str = "_PyEval_EvalFrameDefault";
 const EVALUATION_PART: &str = "_PyEval_EvalFrameDefault.cold";
 /// The prefix in CPython's own map for perf for code that runs a Python function.
 const TRAMPOLINE: &str = "py::";
-/// How many places are looked up at once.
-pub(super) const BATCH: usize = 4096;
+/// How many places are looked up at once. Each look-up reads a file's whole table of names.
+pub(super) const BATCH: usize = 1 << 16;
+/// For how many modules files are open at once.
+const OPEN_LIMIT: usize = 256;
 
 /// Looks up functions, each place once.
 pub struct Symbols {
@@ -39,8 +41,8 @@ pub struct Symbols {
     known: FxHashMap<Spot, Place>,
     /// One copy of each label: there are far fewer labels than places.
     labels: FxHashSet<Rc<str>>,
-    /// By module: the files with its names, the most informative first.
-    files: FxHashMap<u32, Vec<Found>>,
+    /// By a module's path and build id: the files with its names, the most informative first.
+    files: FxHashMap<(String, Vec<u8>), Vec<Found>>,
     /// By module: the separate parts of the evaluation function, in link addresses.
     parts: FxHashMap<u32, Vec<Range<u64>>>,
     pub(super) work: Work,
@@ -87,7 +89,6 @@ impl Symbols {
     pub fn begin_capture(&mut self, perf_map: PerfMap) {
         self.perf_map = perf_map;
         self.known.clear();
-        self.files.clear();
         self.parts.clear();
     }
 
@@ -209,7 +210,7 @@ impl Symbols {
             let parts = module.map_or_else(Vec::new, |module| {
                 let function = start.wrapping_sub(module.bias)..end.wrapping_sub(module.bias);
                 let files = self.files(names, index).iter();
-                let found = files.map(|file| parts::parts(&file.path, function.clone()));
+                let found = files.map(|file| parts::parts(&file.elf.file, function.clone()));
                 found
                     .into_iter()
                     .find(|parts| !parts.is_empty())
@@ -225,11 +226,16 @@ impl Symbols {
         if self.only_embedded {
             return &[];
         }
+        let Some(module) = names.modules.get(index as usize) else {
+            return &[];
+        };
+        let is_of = (module.path.clone(), module.build_id.clone());
+        if self.files.len() >= OPEN_LIMIT && !self.files.contains_key(&is_of) {
+            self.files.clear();
+        }
         let search = &mut self.search;
-        self.files.entry(index).or_insert_with(|| {
-            let module = names.modules.get(index as usize);
-            module.map_or_else(Vec::new, |module| search.files(module))
-        })
+        let files = self.files.entry(is_of);
+        files.or_insert_with(|| search.files(module))
     }
 
     fn place(&mut self, names: &Names, (module, address): Spot, functions: &[Function]) -> Place {

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use super::elf::{self, Facts};
+use super::elf::{self, Elf};
 use crate::names::Module;
 
 /// Folder of separate debug files on distributions.
@@ -74,12 +75,11 @@ fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// A file with names of a module.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A file with names of a module, opened once.
+#[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) path: PathBuf,
-    pub(super) has_dwarf: bool,
-    pub(super) has_symtab: bool,
+    pub(super) elf: Rc<Elf>,
 }
 
 /// Finds files. Each folder that the user named is traversed at most once.
@@ -123,7 +123,7 @@ impl Search {
             wanted.add_with_link(&below(folder, path), &self.places);
             wanted.add(&debug_file(folder, &module.build_id));
         }
-        let is_complete = wanted.found.iter().any(|found| found.has_dwarf);
+        let is_complete = wanted.found.iter().any(|found| found.elf.has_dwarf);
         if !is_complete && !self.places.copied.is_empty() {
             let copied = self
                 .copied
@@ -133,7 +133,7 @@ impl Search {
             }
         }
         let mut found = wanted.found;
-        found.sort_by_key(|found| (!found.has_dwarf, !found.has_symtab));
+        found.sort_by_key(|found| (!found.elf.has_dwarf, found.elf.symtab.is_none()));
         found
     }
 }
@@ -161,45 +161,40 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     /// Adds the file if it has the build id. Returns its facts.
-    fn add(&mut self, path: &Path) -> Option<Facts> {
+    fn add(&mut self, path: &Path) -> Option<Rc<Elf>> {
         // One file may have several paths.
         let path = path.canonicalize().ok()?;
         if self.seen.contains(&path) {
             return None;
         }
-        let facts = elf::facts(&path).filter(|facts| facts.build_id == self.build_id)?;
+        let elf = elf::open(&path).filter(|elf| elf.build_id == self.build_id)?;
+        let elf = Rc::new(elf);
         self.seen.push(path.clone());
-        if facts.has_dwarf || facts.has_symtab || facts.has_dynsym {
-            self.found.push(Found {
-                path,
-                has_dwarf: facts.has_dwarf,
-                has_symtab: facts.has_symtab,
-            });
+        if elf.has_dwarf || elf.symtab.is_some() || elf.dynsym.is_some() {
+            let elf = Rc::clone(&elf);
+            self.found.push(Found { path, elf });
         }
-        Some(facts)
+        Some(elf)
     }
 
     /// Adds the file, and the separate file with its debug information.
     fn add_with_link(&mut self, path: &Path, places: &Places) {
-        let Some(Facts {
-            debug_link: Some(link),
-            ..
-        }) = self.add(path)
-        else {
+        let elf = self.add(path);
+        let Some(link) = elf.as_ref().and_then(|elf| elf.debug_link.as_ref()) else {
             return;
         };
         // The link's checksum is not needed: the file is used only if the build ids are equal.
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         for folder in [path.parent(), real.parent()].into_iter().flatten() {
-            self.add(&folder.join(&link));
-            self.add(&folder.join(".debug").join(&link));
+            self.add(&folder.join(link));
+            self.add(&folder.join(".debug").join(link));
             for debug_dir in places.all_debug_dirs() {
                 let inside = match &places.sysroot {
                     Some(root) => folder.strip_prefix(root).unwrap_or(folder),
                     None => folder,
                 };
-                self.add(&below(&debug_dir, inside).join(&link));
-                self.add(&debug_dir.join(&link));
+                self.add(&below(&debug_dir, inside).join(link));
+                self.add(&debug_dir.join(link));
             }
         }
     }
@@ -225,10 +220,10 @@ fn by_build_id(folders: &[PathBuf]) -> BTreeMap<Vec<u8>, Vec<PathBuf>> {
                 if files > FILES_LIMIT {
                     return found;
                 }
-                if let Some(facts) = elf::facts(&entry.path())
-                    && !facts.build_id.is_empty()
+                if let Some(elf) = elf::open(&entry.path())
+                    && !elf.build_id.is_empty()
                 {
-                    found.entry(facts.build_id).or_default().push(entry.path());
+                    found.entry(elf.build_id).or_default().push(entry.path());
                 }
             }
         }
@@ -301,7 +296,7 @@ mod tests {
     fn a_file_is_found_wherever_it_is_and_only_with_the_modules_build_id() {
         let folder = tempfile::tempdir().expect("a folder");
         let own = std::env::current_exe().expect("path of the test");
-        let build_id = elf::facts(&own).expect("an ELF file").build_id;
+        let build_id = elf::open(&own).expect("an ELF file").build_id;
         let module = |build_id: &[u8]| Module {
             id: gpumem_capture::ModuleId(1),
             bias: 0,
@@ -325,9 +320,9 @@ mod tests {
             let found = search.files(&module(&build_id));
             assert_eq!(found.len(), 1, "{place}");
             assert_eq!(found[0].path, file.canonicalize().expect("it is there"));
-            assert!(found[0].has_symtab);
-            assert_eq!(search.files(&module(&other)), []);
-            assert_eq!(search.files(&module(&[])), []);
+            assert!(found[0].elf.symtab.is_some());
+            assert!(search.files(&module(&other)).is_empty());
+            assert!(search.files(&module(&[])).is_empty());
         }
     }
 }

@@ -36,7 +36,7 @@ fn loaded(build_id: Vec<u8>) -> (Names, NativeFrame, u64) {
 
 fn own_build_id() -> Vec<u8> {
     let path = std::env::current_exe().expect("path of the test");
-    elf::facts(&path).expect("an ELF file").build_id
+    elf::open(&path).expect("an ELF file").build_id
 }
 
 fn labels(symbols: &mut Symbols, names: &Names, frame: &NativeFrame) -> Vec<String> {
@@ -73,6 +73,30 @@ fn a_function_is_found_in_the_build_that_ran_and_in_no_other() {
         assert_eq!(labels(&mut symbols, &names, &frame), [elsewhere.as_str()]);
         assert_eq!((symbols.work().done(), symbols.work().total()), (1, 1));
     }
+}
+
+/// What is at its path later is not read.
+#[test]
+fn a_library_without_debug_information_is_opened_once() {
+    let (mut names, frame, _) = loaded(own_build_id());
+    let folder = tempfile::tempdir().expect("a folder");
+    let copy = folder.path().join("app");
+    let mut strip = std::process::Command::new("strip");
+    strip
+        .args(["-g", "-o"])
+        .args([copy.as_os_str(), names.modules[0].path.as_ref()]);
+    assert!(strip.status().expect("strip of binutils").success());
+    names.modules[0].path = copy.to_str().expect("plain path").to_owned();
+    let mut symbols = Symbols::default();
+    assert_eq!(symbols.files(&names, 0).len(), 1);
+    std::fs::remove_file(&copy).expect("removed");
+    assert_eq!(labels(&mut symbols, &names, &frame), ["main"]);
+    symbols.begin_capture(PerfMap::default());
+    assert_eq!(
+        labels(&mut symbols, &names, &frame),
+        ["main"],
+        "of another capture"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-"""The events of a capture as Arrow record batches, which `gpumem-analyze export arrow` writes to a pipe."""
+"""The events of a capture as Arrow record batches, which `gpumem-analyze export arrow-stream` writes to a pipe."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Child:
 
         self._capture = capture
         self._said = tempfile.TemporaryFile()
-        command = [str(analyzer), "export", "arrow", "-o", "-", *options, analysis.named(capture)]
+        command = [str(analyzer), "export", "arrow-stream", "-o", "-", *options, analysis.named(capture)]
         try:
             self._process = subprocess.Popen(
                 command, env=analysis.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._said, bufsize=0

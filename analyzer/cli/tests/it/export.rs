@@ -73,7 +73,7 @@ fn files_stand_beside_the_capture_under_their_usual_endings() {
         ("prometheus", "report.prom"),
         ("sqlite", "report.sqlite"),
         ("parquet", "report.parquet"),
-        ("arrow", "report.arrows"),
+        ("arrow-stream", "report.arrows"),
     ] {
         let output = analyze(&["export", format], &file);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

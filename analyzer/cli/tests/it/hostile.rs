@@ -118,7 +118,7 @@ const BINARY: [&str; 5] = [
     "export pprof -o -",
     "export sqlite -o -",
     "export parquet -o -",
-    "export arrow -o -",
+    "export arrow-stream -o -",
     "export torch-snapshot -o -",
 ];
 

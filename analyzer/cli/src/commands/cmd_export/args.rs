@@ -28,7 +28,8 @@ pub enum Format {
     Sqlite,
     /// A Parquet table with one row for each event
     Parquet,
-    /// An Arrow stream with one row for each event
+    /// An Arrow stream with one row for each event, for the Python package
+    #[value(name = "arrow-stream", alias = "arrow", hide = true)]
     Arrow,
     /// A snapshot for PyTorch's viewer, pytorch.org/memory_viz: tensors and their segments
     TorchSnapshot,
@@ -92,7 +93,7 @@ pub struct Args {
     #[arg(long, value_name = "POINT", value_parser = moment)]
     pub at: Option<At>,
     /// Only these columns of an Arrow stream, by name: `seq,bytes,file`
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = true)]
     pub columns: Vec<String>,
     /// In CSV, put `'` before names that a spreadsheet would run as a formula
     #[arg(long)]
