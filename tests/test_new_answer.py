@@ -46,7 +46,7 @@ pub(super) const LETTER: Answer = Answer {
     },
 };
 '''
-# In a list: what is there, and what follows it.
+# Of each file: a line, and the one that comes after it; or a text, and the one in its place.
 CHANGED = {
     "analyzer/src/answers/mod.rs": [("mod code;\n", "mod letter;\n"), ("[&Answer; 7]", "[&Answer; 8]"), ("    &code::PHASE,\n", "    &letter::LETTER,\n")],
 }

@@ -45,7 +45,7 @@ pub struct Form {
     pub heads: Heads,
 }
 
-/// The result of a command whose form its type tells.
+/// The result of a command, whose type has one form.
 pub trait View: JsonSchema {
     /// The form.
     const FORM: Form;

@@ -26,7 +26,7 @@ pub(crate) const NOTABLE: u64 = 25;
 pub(crate) const GREW: u64 = 4;
 /// The least percentage of live bytes that a container has of a round that has ended.
 pub(crate) const LEFT: u64 = 10;
-/// Free memory may be less than the newest reading and the calls since then tell, by pages that the driver takes for itself.
+/// Free memory may be less than the newest reading and the calls since then show, by pages that the driver takes for itself.
 const UNSURE: u64 = 16 << 20;
 /// How much more free memory than growth is the cause.
 const MUCH_MORE: u64 = 3;
