@@ -25,11 +25,12 @@ const OF_PYTHON: [&str; 8] = [
     "whatif",
 ];
 /// Additional forms of commands that have several.
-const FURTHER: [&str; 11] = [
+const FURTHER: [&str; 12] = [
     "annotated",
     "categories",
     "fragmentation",
     "groups",
+    "hints",
     "modules",
     "ranks-timeline",
     "scopes",
