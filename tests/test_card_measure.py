@@ -177,7 +177,7 @@ def test_no_time_is_left():
 def test_pytorchs_parts(python_env):
     """Each is measured in a separate process: code by module and cuBLAS's handle, without what PyTorch's allocator
     holds."""
-    data = measured("--seconds", "200", env=SETTINGS, python=python_env("torch215"))
+    data = measured("--timeout", "200", env=SETTINGS, python=python_env("torch215"))
     modules = {name: figure["bytes"] for name, figure in data["modules"].items()}
     assert modules["torch-tensor"] == exactly(6 * MIB)
     assert modules["torch-matmul"] == modules["torch-linear"] == exactly(24 * MIB)

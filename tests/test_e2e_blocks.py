@@ -51,7 +51,7 @@ def test_temporary_blocks_are_those_that_the_events_say(option, within, recorded
     arguments = ("--within", option)
     wanted = [end for end in ended if end.events <= within]
     if option == "ms":
-        arguments = ("--within-ms", str(within))
+        arguments = ("--within", f"{within}ms")
         wanted = [end for end in ended if end.time <= within * 1e6]
     found = analyze_json("lines", "--of", "temporary", *arguments, recorded.report)
     expected = defaultdict(lambda: [0, 0, 0, 0])

@@ -68,7 +68,7 @@ def test_all_outputs_agree(name):
     assert f"{certainty}{found['what']} → {found['advice']}" == why
     assert 1 <= len(found["owners"]) <= 3
     assert statements(harness.analyze("oom", report).stdout)[1] == f"cause           {why}"
-    hint = harness.analyze_json("hints", report)[0]
+    hint = harness.analyze_json("report", "--hints", report)[0]
     assert (hint["kind"], hint["what"], hint["advice"]) == ("out_of_memory", f"out of memory: {certainty}{found['what']}", found["advice"])
     page = report.with_suffix(".html")
     harness.analyze("html", "-o", page, report)
@@ -200,7 +200,7 @@ def test_the_line_that_keeps_graphs_is_named_by_leaks_and_hints():
     others = [row["bytes"] for row in leaks["rows"] if row["class"] == "growing" and row["line"] != line]
     assert leaks["holder"]["held_bytes"] == sum(others) > 300 << 20
     assert f"Probably kept by the tensor of graphs.py:{line} (65 blocks)" in harness.analyze("leaks", report).stdout
-    first, *others = harness.analyze_json("hints", report)
+    first, *others = harness.analyze_json("report", "--hints", report)
     assert "kept by the graph of history[0…64], global of __main__" in first["what"]
     assert not any(hint["kind"] in ("kept_graphs", "growing") for hint in others)
     [state] = [row for row in leaks["rows"] if row["line"] == int(numbered("graphs", "{optimizer.step}"))]

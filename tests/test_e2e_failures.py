@@ -47,7 +47,7 @@ def test_what_no_allocator_asked_for_is_a_failure(name):
     assert held.startswith("held then       ") and f"{name}.py:{line_of(name, 'torch.empty(')}" in held
     found = harness.analyze_json("oom", report)
     assert (found["count"], found["failures"][0]["exception"], found["cause"]["kind"]) == (1, True, kind)
-    assert harness.analyze_json("hints", report)[0]["kind"] == "out_of_memory"
+    assert harness.analyze_json("report", "--hints", report)[0]["kind"] == "out_of_memory"
     assert harness.analyze_json("timeline", report)["failure_count"] == 1
 
 
@@ -92,11 +92,11 @@ def test_retries_are_one_line_of_hints_timeline_and_page():
     report = capture("dies/server")
     retries = harness.analyze_json("oom", report)["answered"]
     said = f"{retries} retries by PyTorch's allocator"
-    first, *others = harness.analyze_json("hints", report)
+    first, *others = harness.analyze_json("report", "--hints", report)
     assert first["kind"] == "out_of_memory" and "fragmentation" not in first["what"]
     [hint] = [hint for hint in others if hint["kind"] == "retries"]
     assert hint["what"].startswith(said) and not any(hint["kind"] == "cache_emptied" for hint in others)
-    assert harness.analyze("hints", report).stdout.count(said) == 1
+    assert harness.analyze("report", "--hints", report).stdout.count(said) == 1
     timeline = harness.analyze_json("timeline", report)
     assert (timeline["failure_count"], timeline["retries"]) == (1, [{"device": 0, "count": retries}])
     chart = harness.analyze("timeline", "--format", "text", report).stdout
@@ -121,7 +121,7 @@ def test_three_lines_have_one_failure():
     assert text.count("OUT OF MEMORY") == 2 and text.splitlines()[-1].startswith("OUT OF MEMORY") and " retries by " not in text
     assert "the request alone is larger than the card" in statements(text)[1]
     assert harness.analyze_json("oom", report)["count"] == 1
-    assert [hint["kind"] for hint in harness.analyze_json("hints", report)] == ["out_of_memory"]
+    assert [hint["kind"] for hint in harness.analyze_json("report", "--hints", report)] == ["out_of_memory"]
 
 
 def test_a_list_of_losses_comes_above_what_it_keeps():
@@ -136,7 +136,7 @@ def test_a_list_of_losses_comes_above_what_it_keeps():
     assert leaks["holder"]["held_bytes"] == sum(row["bytes"] for row in growing[1:]) > 300 << 20
     rows = harness.analyze("leaks", report).stdout
     assert rows.index(f"gan.py:{line} ") < rows.index(f"gan.py:{line_of('gan', 'generator(')}")
-    first, *others = harness.analyze_json("hints", report)
+    first, *others = harness.analyze_json("report", "--hints", report)
     assert held in first["what"] and not any(hint["kind"] in ("kept_graphs", "growing") for hint in others)
 
 

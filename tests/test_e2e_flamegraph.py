@@ -153,7 +153,7 @@ def test_a_window_without_a_width_is_no_error(chromium, analyze, tmp_path):
     assert chromium.errors() == []
 
 
-@pytest.mark.parametrize("options", ([], ["--native"], ["--icicle"], ["--colour-by", "category"]))
+@pytest.mark.parametrize("options", ([], ["--native"], ["--icicle"], ["--color-by", "category"]))
 def test_labels_have_the_line_and_are_cut_at_their_end(options, here, analyze, tmp_path):
     boxes = draw(analyze, tmp_path / "x.svg", *options, here)
     titles = [box.title for box in boxes]
@@ -183,12 +183,12 @@ def test_colours_are_those_of_kinds(analyze, tmp_path):
 
 def test_colours_are_those_of_categories(analyze, analyze_json, tmp_path):
     report = trained("torch215").report
-    boxes = draw(analyze, tmp_path / "x.svg", "--colour-by", "category", report)
+    boxes = draw(analyze, tmp_path / "x.svg", "--color-by", "category", report)
     spike = [box for box in boxes if box.title.startswith("similarity (")]
     assert {box.kind for box in spike} == {"of-temporary"}
     assert {box.kind for box in boxes if box.title.startswith("Stem.forward")} >= {"of-activation"}
     assert {box.kind for box in boxes if box.title.startswith("Adam.step")} == {"of-optimizer-state"}
-    done = harness.run([harness.ANALYZER, "flamegraph", "--colour-by", "category", "--diff", report, report], check=False)
+    done = harness.run([harness.ANALYZER, "flamegraph", "--color-by", "category", "--diff", report, report], check=False)
     assert done.returncode == 2 and "cannot be used with" in done.stderr
 
 
@@ -245,7 +245,7 @@ LUMINANCE = """
 """
 
 
-@pytest.mark.parametrize("options", ([], ["--colour-by", "category"], ["--diff"]))
+@pytest.mark.parametrize("options", ([], ["--color-by", "category"], ["--diff"]))
 @pytest.mark.parametrize("scheme", ("light", "dark"))
 def test_a_browser_shows_it(scheme, options, chromium, larger, analyze, tmp_path):
     picture = tmp_path / "x.svg"

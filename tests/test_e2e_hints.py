@@ -36,7 +36,7 @@ OF_THE_TRAINING = ("optimizer_state", "cache_emptied", "workspaces", "cached_unu
 def hinted(fault, kind):
     """The hints about a program of faults.py, by what they are about, and its capture."""
     report = capture("faults/training" if kind == "clean" and fault in OF_THE_TRAINING else f"faults/{fault}-{kind}")
-    return {hint["kind"]: hint for hint in harness.analyze_json("hints", report)}, report
+    return {hint["kind"]: hint for hint in harness.analyze_json("report", "--hints", report)}, report
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -74,12 +74,12 @@ def test_a_list_of_losses_holds_its_graphs_and_what_went_into_them():
 def test_a_program_without_any_fault_gets_no_hint(analyze):
     clean, report = hinted("optimizer_state", "clean")
     assert clean == {}
-    assert analyze("hints", report).stdout == "No hints for this capture.\n"
+    assert analyze("report", "--hints", report).stdout == "No hints for this capture.\n"
 
 
 def test_the_text_names_bytes_lines_and_advice(analyze):
     _, report = hinted("optimizer_state", "faulty")
-    text = analyze("hints", report).stdout
+    text = analyze("report", "--hints", report).stdout
     assert "2.00 GiB at the peak is optimizer state" in text
     source = (harness.WORKLOADS / "faults.py").read_text().splitlines()
     line = next(number for number, text in enumerate(source, 1) if "optimizer.step()" in text)

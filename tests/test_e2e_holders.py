@@ -214,7 +214,7 @@ def test_states_of_earlier_optimizers_need_no_smaller_one(python_env, simulate, 
     )
     done = simulate([python_env("torch215"), program], memory="1GiB", preload=True, cwd=tmp_path, check=False)
     assert "drop the earlier optimizers, or what keeps them in plan" in done.stderr, harness.described(done)
-    kinds = [hint["kind"] for hint in analyze_json("hints", tmp_path / "report.bin")]
+    kinds = [hint["kind"] for hint in analyze_json("report", "--hints", tmp_path / "report.bin")]
     assert kinds[0] == "out_of_memory" and "optimizer_state" not in kinds
 
 

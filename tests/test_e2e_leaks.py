@@ -115,7 +115,7 @@ def test_a_server_without_steps_grows_by_its_responses(analyze, analyze_json):
     (row,) = growing
     assert (row["line"], row["bytes"], row["blocks"]) == (line_of("softmax", "serves.py"), 19 * response, 19)
     assert {row[f"bytes_per_step{end}"] for end in ("", "_least", "_most")} == {response}
-    (hint,) = [of for of in analyze_json("hints", report) if of["kind"] == "growing"]
+    (hint,) = [of for of in analyze_json("report", "--hints", report) if of["kind"] == "growing"]
     assert hint["bytes"] == 18 * response and hint["lines"][0]["line"] == row["line"]
     place = f"per round (rounds begin at serves.py:{leaks['round']['line']})."
     assert place in analyze("leaks", report).stdout
@@ -125,7 +125,7 @@ def test_evaluations_that_drop_their_outputs_do_not_grow(analyze, analyze_json):
     report = capture("alternates")
     leaks = analyze_json("leaks", report)
     assert leaks["steps"] == 19 and "growing" not in {row["class"] for row in leaks["rows"]}
-    assert not {of["kind"] for of in analyze_json("hints", report)} & {"growing", "kept_graphs"}
+    assert not {of["kind"] for of in analyze_json("report", "--hints", report)} & {"growing", "kept_graphs"}
     assert "No line grows over the rounds (rounds begin at alternates.py" in analyze("leaks", report).stdout
 
 

@@ -344,7 +344,7 @@ def test_refusals_that_pytorch_answered_are_no_failures(simulate, python_env, an
     said = harness.analyze("oom", report).stdout
     assert statements(said)[0] == first and retries in said
     assert analyze_json("report", "--all", report)["out_of_memory_events"] == 1
-    for view in (("html", "-o", tmp_path / "page.html"), ("timeline", "-o", tmp_path / "t.svg"), ("hints",)):
+    for view in (("html", "-o", tmp_path / "page.html"), ("timeline", "-o", tmp_path / "t.svg"), ("report", "--hints")):
         harness.analyze(*view, report)
     assert analyze_json("timeline", report)["failure_count"] == 1
 

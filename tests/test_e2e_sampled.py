@@ -117,7 +117,7 @@ def test_events_in_tables_say_that_they_carry_no_stacks(runs, analyze):
 
 
 TEXT = (
-    ["report", "--all"], ["lines"], ["lines", "--annotate"], ["tree"], ["leaks"], ["lines", "--of", "temporary"], ["hints"], ["changes"], ["ledger", "--pool"],
+    ["report", "--all"], ["lines"], ["lines", "--annotate"], ["tree"], ["leaks"], ["lines", "--of", "temporary"], ["report", "--hints"], ["changes"], ["ledger", "--pool"],
     ["ledger"], ["ledger", "--by", "owner"], ["lines", "--by", "scope"], ["lines", "--by", "size"], ["oom"], [],
 )
 

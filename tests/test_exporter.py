@@ -80,7 +80,7 @@ def test_a_card_is_one_series_and_says_its_age(program, tmp_path, python_env):
 
 
 def test_the_lines_that_hold_most_have_names(program):
-    with Exporter(program.report, options=("--lines", "1")) as exporter:
+    with Exporter(program.report, options=("--top", "1")) as exporter:
         until(lambda: exporter.value("gpumem_line_bytes") == 16 << 20, "the line")
         [info] = [labels for name, labels, _ in exporter.samples() if name == "gpumem_line_info"]
         assert info["file"].endswith("on_demand.py") and info["function"] == "allocate"

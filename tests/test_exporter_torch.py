@@ -54,7 +54,7 @@ def test_figures_are_pytorch_s_own(tmp_path, python_env):
     with Program(tmp_path, python_env("torch215"), TORCH) as program:
         first = program.tell("hold 1")
         assert first["allocated"] >= 512
-        with Exporter(program.report, options=("--lines", "3")) as exporter:
+        with Exporter(program.report, options=("--top", "3")) as exporter:
             for command in ("train", "train", "hold 1000001", "hold 33554433", "train", "drop", "empty", "hold 7", "fail", "train"):
                 own = program.tell(command)
                 until(lambda: shown(exporter) == own and is_newest(exporter, program), f"{command}: {own}")

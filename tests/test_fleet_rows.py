@@ -282,7 +282,7 @@ def test_names_can_be_hashed(rows, recorded, tmp_path):
     assert not {row["stack_key"] for row in by_secret["frames"]} & {row["stack_key"] for row in rows["frames"]}
     assert by_secret["ranks"][0]["capture"] == rows["ranks"][0]["capture"]
     assert any(line["text"] for line in rows["lines"])
-    assert not any(line["text"] for line in rows_of(report, "--no-source-text")["lines"])
+    assert not any(line["text"] for line in rows_of(report, "--no-source")["lines"])
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,7 @@ def test_figures_are_those_of_the_views(client, root):
         card, *parts = session.all("ledger", capture="runs/torch-return.bin")["rows"]
         assert card["bytes"] == theirs["bytes"] == sum(row["bytes"] for row in parts)
         assert all(map(same, parts, theirs["rows"]))
-        theirs = harness.analyze_json("hints", copy)
+        theirs = harness.analyze_json("report", "--hints", copy)
         ours = session.all("hints", capture="runs/torch-return.bin")
         assert len(ours["rows"]) == len(theirs) and all(map(same, ours["rows"], theirs))
         theirs = harness.analyze_json("diff", copy, root / "runs" / "torch-kill.bin")

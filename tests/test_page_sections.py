@@ -158,7 +158,7 @@ def test_modules_are_those_of_lines_and_open_by_keys(at, report):
 
 
 def test_hints_are_those_of_the_command(at, report):
-    wanted = [of for of in harness.analyze_json("hints", report) if of["kind"] != "out_of_memory"]
+    wanted = [of for of in harness.analyze_json("report", "--hints", report) if of["kind"] != "out_of_memory"]
     rows = table(at, "hints")
     assert [row[0]["bytes"] or 0 for row in rows] == [of["bytes"] for of in wanted]
     lines = at.tell("[...document.querySelectorAll('#hints tbody tr')].map(r => [...r.querySelectorAll('.evidence [data-bytes]')].map(s => Number(s.dataset.bytes)))")

@@ -26,7 +26,7 @@ VIEWS = {
     "check": (["check"],),
     "fragmentation": (["ledger", "--pool"],),
     "groups": (["lines", "--by", "function"], ["lines", "--of", "kept", "--by", "caller"], ["lines", "--by", "phase"]),
-    "hints": (["hints"],),
+    "hints": (["report", "--hints"],),
     "leaks": (["leaks"], ["leaks", "--at", "end"]),
     "ledger": (["ledger"], ["ledger", "--by", "owner"], ["ledger", "--by", "line", "--at", "end"]),
     "lines": (["lines"], ["lines", "--level", "driver", "--at", "end"]),

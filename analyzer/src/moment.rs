@@ -29,7 +29,8 @@ pub fn parse(text: &str) -> Result<At, String> {
 }
 
 /// Parses `1.5s`, `200ms`, `30us`, `7ns`, `2m`, `01:02.5` or `1:02:03.214`: the time since the capture was opened.
-fn time(text: &str) -> Option<Nanos> {
+#[must_use]
+pub fn time(text: &str) -> Option<Nanos> {
     let nanos = if text.contains(':') {
         let mut fields = text.rsplit(':');
         let mut nanos = decimal(fields.next()?, 1_000_000_000)?;

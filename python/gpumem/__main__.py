@@ -20,7 +20,7 @@ Usage: gpumem COMMAND …
   live PID | CAPTURE        shows the memory of a running program in the terminal
   ci --base BASE --head HEAD --fail-over 2%
                             compares peaks before and after a change; budgets, history, trend (gpumem ci --help)
-  hints CAPTURE, oom CAPTURE
+  report --hints CAPTURE, oom CAPTURE
                             shows possible savings, or why memory ran out; also replays with other settings
   whatif CAPTURE …          replays a run with other settings of PyTorch's allocator (gpumem whatif --help)
   plan --card CARD -- PROGRAM …
@@ -40,13 +40,13 @@ Usage: gpumem COMMAND …
 """
 
 # The commands that need Python.
-_HERE = ("run", "hints", "oom", "whatif", "plan", "card", "fleet", "mcp", "kernel", "doctor", "library", "version", "analyze")
+_HERE = ("run", "oom", "whatif", "plan", "card", "fleet", "mcp", "kernel", "doctor", "library", "version", "analyze")
 # The commands of gpumem-analyze that do not, and those that are forms of others now.
 _OF_ANALYZE = (
-    "changes", "check", "ci", "completions", "diff", "export", "flamegraph", "html", "import", "leaks", "ledger",
-    "lines", "live", "man", "ranks", "report", "timeline", "tree",
+    "changes", "check", "ci", "diff", "export", "flamegraph", "html", "import", "leaks", "ledger", "lines", "live",
+    "ranks", "report", "timeline", "tree", "--generate",
 )
-_RENAMED = ("exporter", "fragmentation", "recover", "scopes", "sizes", "summary", "symbolize", "temporary", "threads")
+_RENAMED = ("completions", "exporter", "fragmentation", "man", "recover", "scopes", "sizes", "summary", "symbolize", "temporary", "threads")
 
 
 def main(words: Optional[List[str]] = None) -> int:
@@ -59,6 +59,10 @@ def main(words: Optional[List[str]] = None) -> int:
     try:
         if command == "run":
             return run.main(rest)
+        if command in ("oom", "hints") or (command == "report" and "--hints" in rest):
+            from ._whatif import replayed
+
+            return replayed.main(command, rest)
         is_capture = command not in _HERE and os.path.exists(command)
         if command in (*_OF_ANALYZE, *_RENAMED) or command == "analyze" or is_capture:
             program = str(installed.analyzer())
@@ -83,10 +87,6 @@ def main(words: Optional[List[str]] = None) -> int:
             from ._commands.fleet import command as fleet
 
             return fleet.main(rest)
-        if command in ("hints", "oom"):
-            from ._whatif import replayed
-
-            return replayed.main(command, rest)
         if command == "doctor":
             from ._commands.doctor import command as doctor
 

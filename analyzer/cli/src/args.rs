@@ -7,10 +7,8 @@ use clap::{Args, ValueEnum};
 use gpumem_analyzer::attribution::OwnPackages;
 use gpumem_analyzer::render::{Colour, bytes};
 use gpumem_analyzer::source::Permission;
-use gpumem_analyzer::views::Within;
-use gpumem_capture::Nanos;
 
-use crate::selection::{decimal, size};
+use crate::selection::size;
 
 /// Text for people or JSON for programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -66,12 +64,12 @@ pub fn colour(arguments: &[OsString]) -> Colour {
 /// Which lines of source are shown.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SourceArgs {
-    /// Show no lines of source. Also GPUMEM_NO_SOURCE
+    /// Show and store no lines of source. Also GPUMEM_NO_SOURCE
     #[arg(long, global = true)]
     pub no_source: bool,
     /// Show lines of source files below this folder, as they are now. By default, only files below the folder of the
     /// run or of its script, and only for your own captures of this machine since it was started
-    #[arg(long, global = true, value_name = "DIR", conflicts_with = "no_source")]
+    #[arg(long, global = true, value_name = "DIR")]
     pub source_root: Option<PathBuf>,
 }
 
@@ -157,31 +155,4 @@ pub struct SymbolArgs {
     /// Search for recorded paths below this folder instead of this machine's root
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
-}
-
-/// How soon a temporary block is freed.
-#[derive(Args, Clone, Copy, Debug)]
-pub struct ShortLivedArgs {
-    /// Count blocks as temporary that are freed within this many allocations and frees of their level and GPU. 1, the
-    /// default: freed by the next event
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub within: Option<u64>,
-    /// Count blocks as temporary that are freed within this many milliseconds
-    #[arg(long, value_name = "MS", value_parser = millis, conflicts_with = "within")]
-    pub within_ms: Option<Nanos>,
-}
-
-impl ShortLivedArgs {
-    /// The same, for views.
-    pub fn within(self) -> Within {
-        match self.within_ms {
-            Some(time) => Within::Time(time),
-            None => Within::Events(self.within.unwrap_or(1)),
-        }
-    }
-}
-
-fn millis(text: &str) -> Result<Nanos, String> {
-    let nanos = decimal(text, 1_000_000).map(Nanos);
-    nanos.ok_or_else(|| "expected milliseconds: 5, 0.25".into())
 }

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use clap_complete::Shell;
 
 use crate::args::{CodeArgs, ColourArg, Format, SourceArgs, SymbolArgs, budget};
+use crate::commands::generate::{Generated, generated};
 use crate::commands::{
-    cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_hints, cmd_html, cmd_import,
-    cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_ranks, cmd_report, cmd_timeline, cmd_tree,
+    cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_html, cmd_import, cmd_leaks,
+    cmd_ledger, cmd_lines, cmd_oom, cmd_ranks, cmd_report, cmd_timeline, cmd_tree,
 };
 #[cfg(feature = "full")]
 use crate::commands::{cmd_ci, cmd_fleet, cmd_live, cmd_mcp};
@@ -26,7 +26,10 @@ Examples:
   gpumem run train.py                        # writes report.bin; without Python: LD_PRELOAD=/path/to/libgpumem.so
   gpumem-analyze report.bin                  # the report; also writes report.svg
   gpumem-analyze lines --at end report.bin   # which lines hold memory at the end
-  gpumem-analyze report --format json report.bin";
+  gpumem-analyze report --format json report.bin
+  gpumem-analyze --generate man-lines | man -l -
+  gpumem-analyze --generate man -o ~/.local/share/man/man1    # then: man gpumem-analyze-lines
+  gpumem-analyze --generate complete-bash > ~/.local/share/bash-completion/completions/gpumem-analyze";
 
 /// Shows where a program's GPU memory went, from the report.bin that libgpumem.so wrote.
 ///
@@ -37,7 +40,7 @@ Examples:
 #[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub struct Cli {
     /// The capture to report on
-    #[arg(required = true)]
+    #[arg(required_unless_present = "generate")]
     pub file: Option<PathBuf>,
     /// Where names are searched for.
     #[command(flatten)]
@@ -65,6 +68,13 @@ pub struct Cli {
     /// Whose code owns memory.
     #[command(flatten)]
     pub code: CodeArgs,
+    /// Print the manual page, `man-COMMAND` (man-lines, man-fleet-ingest), or a shell's completions, `complete-SHELL` (bash,
+    /// elvish, fish, powershell, zsh)
+    #[arg(long, value_name = "WHAT", value_parser = generated)]
+    pub generate: Option<Generated>,
+    /// With --generate man: write the pages of all commands to this folder
+    #[arg(short, long, value_name = "DIR", requires = "generate")]
+    pub output: Option<PathBuf>,
     /// A single view, or another task.
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -76,6 +86,7 @@ pub enum Command {
     /// The report: gpumem-analyze CAPTURE is short for it
     #[command(after_help = "Examples:\n  gpumem-analyze report report.bin\n  \
         gpumem-analyze report --all report.bin\n  \
+        gpumem-analyze report --hints --format json report.bin | jq '.rows[].advice'\n  \
         gpumem-analyze report --format json report.bin | jq '.data.cause'")]
     Report(cmd_report::Args),
     /// Lines of code that own memory, largest first; or functions, callers, modules, threads, sizes, scopes …
@@ -83,7 +94,7 @@ pub enum Command {
         gpumem-analyze lines --level driver --at end report.bin\n  \
         gpumem-analyze lines --phase backward --step 12 report.bin\n  \
         gpumem-analyze lines --by caller report.bin\n  \
-        gpumem-analyze lines --of temporary --within 10 report.bin\n  \
+        gpumem-analyze lines --of temporary --within 5ms report.bin\n  \
         gpumem-analyze lines --by size --at end report.bin\n  \
         gpumem-analyze lines --at 21334 --format json report.bin\n\n\
         With --of live, the rows of all phases sum to the level's figure at that point in time, or to the step's.")]
@@ -149,6 +160,10 @@ pub enum Command {
     )]
     Ranks(cmd_ranks::Args),
     /// Datasets of many captures
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze fleet ingest captures/ fleet/\n  \
+        gpumem fleet query largest-holders fleet/    # questions need DuckDB, and are in the Python package"
+    )]
     #[cfg(feature = "full")]
     Fleet(cmd_fleet::Args),
     /// Flamegraph of the stacks that own memory, as SVG; the width is bytes
@@ -158,14 +173,10 @@ pub enum Command {
         gpumem-analyze flamegraph --folded report.bin | sort -k2\n  \
         gpumem-analyze flamegraph --from step=2 --at step=20 report.bin\n  \
         gpumem-analyze flamegraph --diff before.bin --icicle report.bin\n  \
-        gpumem-analyze flamegraph --native --colour-by category report.bin\n\n\
+        gpumem-analyze flamegraph --native --color-by category report.bin\n\n\
         The widths sum to the level's figure at that point in time. The same capture gives the same file."
     )]
     Flamegraph(cmd_flamegraph::Args),
-    /// Advice to reduce memory, with the evidence for each hint
-    #[command(after_help = "Examples:\n  gpumem-analyze hints report.bin\n  \
-        gpumem-analyze hints --format json report.bin | jq '.rows[].advice'")]
-    Hints(cmd_hints::Args),
     /// Memory over time: tensors, PyTorch's cache, libraries and the rest
     #[command(
         after_help = "Examples:\n  gpumem-analyze timeline report.bin     # writes report.timeline.svg\n  \
@@ -221,22 +232,4 @@ pub enum Command {
     )]
     #[cfg(feature = "full")]
     Mcp(cmd_mcp::Args),
-    /// Print completions for a shell
-    #[command(after_help = "Examples:\n  gpumem-analyze completions bash > \
-        ~/.local/share/bash-completion/completions/gpumem-analyze")]
-    Completions {
-        /// The shell
-        shell: Shell,
-    },
-    /// Print the manual page of a command
-    #[command(after_help = "Examples:\n  gpumem-analyze man | man -l -\n  \
-        gpumem-analyze man lines | man -l -\n  \
-        gpumem-analyze man -o ~/.local/share/man/man1    # then: man gpumem-analyze-lines")]
-    Man {
-        /// The command, such as `lines` or `fleet ingest`. Default: gpumem-analyze itself
-        command: Vec<String>,
-        /// Write the pages of all commands to this folder instead
-        #[arg(short, long, value_name = "DIR", conflicts_with = "command")]
-        output: Option<PathBuf>,
-    },
 }

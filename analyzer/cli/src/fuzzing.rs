@@ -37,7 +37,7 @@ const COMMANDS: [(&str, Form); 38] = [
     ("lines --by scope @ --format json", Form::Json),
     ("changes @", Form::Text),
     ("changes @ --format json", Form::Json),
-    ("hints @", Form::Text),
+    ("report --hints @", Form::Text),
     ("oom @", Form::Text),
     ("oom @ --format json", Form::Json),
     ("tree @ --native", Form::Text),

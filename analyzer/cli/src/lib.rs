@@ -1,7 +1,7 @@
 //! `gpumem-analyze` as a library: a command line in, text and an exit code out.
 //!
 //! [`run`] knows the command line and no part of the process; `main` knows the process's streams, terminal and locale.
-//! `live` and `mcp` take over the process. Start reading in `commands/cmd_hints.rs`.
+//! `live` and `mcp` take over the process. Start reading in `commands/cmd_leaks.rs`.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 // Some code is used only by commands of the full build.
@@ -44,14 +44,11 @@ pub fn run(arguments: &[OsString], output: &mut Output<'_>) -> u8 {
         output.terminal.colour = colour == Colour::Always;
         output.clap_colour = (output.terminal.colour, output.terminal.colour);
     }
-    let renamed = renamed::renamed(arguments);
-    let arguments = match &renamed {
-        Some((line, message)) => {
-            output.notes.say(message);
-            line
-        }
-        None => arguments,
-    };
+    let (arguments, messages) = renamed::renamed(arguments);
+    for message in messages {
+        output.notes.say(message);
+    }
+    let arguments = &arguments[..];
     let cli = match parsed(arguments, output) {
         Ok(cli) => cli,
         Err(error) => return refused(arguments, &error, output),
@@ -153,6 +150,9 @@ fn first_line(error: &clap::Error) -> String {
 }
 
 fn command(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    if let Some(text) = &cli.generate {
+        return commands::generate::run(text, Cli::command(), cli.output.as_deref(), output);
+    }
     match &cli.command {
         None => match &cli.file {
             Some(file) if !file.exists() && usage::command_meant(file).is_some() => {
@@ -177,7 +177,6 @@ fn command(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         #[cfg(feature = "full")]
         Some(Command::Fleet(args)) => commands::cmd_fleet::run(args, output),
         Some(Command::Flamegraph(args)) => commands::cmd_flamegraph::run(args, output),
-        Some(Command::Hints(args)) => commands::cmd_hints::run(args, output),
         Some(Command::Timeline(args)) => commands::cmd_timeline::run(args, output),
         Some(Command::Html(args)) => commands::cmd_html::run(args, output),
         Some(Command::Tree(args)) => commands::cmd_tree::run(args, output),
@@ -186,13 +185,6 @@ fn command(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Check(args)) => commands::cmd_check::run(args, output),
         #[cfg(feature = "full")]
         Some(Command::Mcp(args)) => commands::cmd_mcp::run(args),
-        Some(Command::Completions { shell }) => {
-            commands::cmd_shell::completions(*shell, Cli::command(), output)
-        }
-        Some(Command::Man {
-            command,
-            output: to,
-        }) => commands::cmd_shell::man(Cli::command(), command, to.as_deref(), output),
     }
 }
 

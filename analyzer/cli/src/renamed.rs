@@ -13,7 +13,7 @@ type Renamed = (
     &'static [(&'static str, &'static str)],
 );
 
-const RENAMED: [Renamed; 11] = [
+const RENAMED: [Renamed; 12] = [
     ("export arrow", &["export", "arrow-stream"], &[]),
     ("export prometheus", &["live", "--metrics", "--once"], &[]),
     (
@@ -22,6 +22,7 @@ const RENAMED: [Renamed; 11] = [
         &[("--captures", ""), ("--listen", "")],
     ),
     ("fragmentation", &["ledger", "--pool"], &[]),
+    ("hints", &["report", "--hints"], &[]),
     ("recover", &["check"], &[]),
     ("scopes", &["lines", "--by", "scope"], &[]),
     (
@@ -39,8 +40,18 @@ const RENAMED: [Renamed; 11] = [
     ("threads", &["lines", "--by", "thread"], &[]),
 ];
 
+/// Options of earlier releases: the name, the new one, and the unit that a value has now.
+const OPTIONS: [(&str, &str, &str); 3] = [
+    ("--lines", "--top", ""),
+    ("--no-source-text", "--no-source", ""),
+    ("--within-ms", "--within", "ms"),
+];
+
 /// Options before a command that have a value.
-const WITH_VALUE: [&str; 10] = [
+const WITH_VALUE: [&str; 13] = [
+    "--generate",
+    "--output",
+    "-o",
     "--color",
     "--colour",
     "--max-memory",
@@ -53,10 +64,20 @@ const WITH_VALUE: [&str; 10] = [
     "--lines",
 ];
 
-/// A command line with a renamed command, in its new form, and a message that names the form.
-pub fn renamed(arguments: &[OsString]) -> Option<(Vec<OsString>, String)> {
+/// The command line in its new form, and a message for each old name in it.
+pub fn renamed(arguments: &[OsString]) -> (Vec<OsString>, Vec<String>) {
+    let new = generated(arguments).or_else(|| command(arguments));
+    let (mut line, message) = new.map_or((arguments.to_vec(), None), |(line, message)| {
+        (line, Some(message))
+    });
+    let messages = message.into_iter().chain(options(&mut line)).collect();
+    (line, messages)
+}
+
+/// A command of earlier releases.
+fn command(arguments: &[OsString]) -> Option<(Vec<OsString>, String)> {
     let at = command_at(arguments, 1)?;
-    let is_about = arguments[at] == "help" || arguments[at] == "man";
+    let is_about = arguments[at] == "help";
     let at = if is_about { at + 1 } else { at };
     let is_at = |name: &str| {
         let words = arguments.get(at..).unwrap_or_default();
@@ -79,8 +100,64 @@ pub fn renamed(arguments: &[OsString]) -> Option<(Vec<OsString>, String)> {
         "export arrow" => "`gpumem.open(…).events()` in Python".to_owned(),
         _ => format!("`{}`", form.join(" ")),
     };
-    let message = format!("`{name}` is now {words}: the old name works until the next release");
-    Some((line, message))
+    Some((line, said(name, &words)))
+}
+
+/// `man` and `completions`, which are values of an option now.
+fn generated(arguments: &[OsString]) -> Option<(Vec<OsString>, String)> {
+    let at = command_at(arguments, 1)?;
+    let is_about = arguments[at] == "help";
+    let name = arguments.get(at + usize::from(is_about))?.to_str()?;
+    let mut value = match name {
+        "man" => "man".to_owned(),
+        "completions" => "complete".to_owned(),
+        _ => return None,
+    };
+    if is_about {
+        let line = [&arguments[..at], &["--help".into()]].concat();
+        return Some((line, said(name, &format!("`--generate {value}`"))));
+    }
+    let mut rest = &arguments[at + 1..];
+    while let Some((word, others)) = rest.split_first() {
+        let word = word.to_str().filter(|word| !word.starts_with('-'));
+        let Some(word) = word else { break };
+        let of_others = RENAMED.iter().find(|of| of.0 == word);
+        value = format!("{value}-{}", of_others.map_or(word, |of| of.1[0]));
+        rest = others;
+    }
+    let form = ["--generate".into(), value.clone().into()];
+    let line = [&arguments[..at], &form, rest].concat();
+    Some((line, said(name, &format!("`--generate {value}`"))))
+}
+
+/// Puts the new names of options into the line. Returns the messages.
+fn options(line: &mut [OsString]) -> Vec<String> {
+    let mut messages = Vec::new();
+    let end = line.iter().position(|word| word == "--");
+    for at in 0..end.unwrap_or(line.len()) {
+        let word = line[at].to_string_lossy().into_owned();
+        let (name, value) = word
+            .split_once('=')
+            .map_or((&*word, None), |(name, value)| (name, Some(value)));
+        let Some((old, new, unit)) = OPTIONS.iter().find(|of| of.0 == name) else {
+            continue;
+        };
+        line[at] = value.map_or((*new).into(), |value| format!("{new}={value}{unit}").into());
+        if let Some(next) = line.get_mut(at + 1).filter(|_| value.is_none()) {
+            next.push(unit);
+        }
+        let form = if unit.is_empty() {
+            (*new).to_owned()
+        } else {
+            format!("{new} N{unit}")
+        };
+        messages.push(said(old, &format!("`{form}`")));
+    }
+    messages
+}
+
+fn said(name: &str, form: &str) -> String {
+    format!("`{name}` is now {form}: the old name works until the next release")
 }
 
 /// The names of these commands, without those that still exist.
@@ -151,9 +228,9 @@ mod tests {
 
     fn of(line: &str) -> Option<String> {
         let line: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        let (line, _) = renamed(&line)?;
+        let (line, messages) = renamed(&line);
         let words = line.iter().map(|word| word.to_string_lossy().into_owned());
-        Some(words.collect::<Vec<_>>().join(" "))
+        (!messages.is_empty()).then(|| words.collect::<Vec<_>>().join(" "))
     }
 
     #[test]
@@ -191,7 +268,21 @@ mod tests {
             ),
             (
                 "a export prometheus --lines 3 r.bin",
-                "a live --metrics --once --lines 3 r.bin -o r.prom",
+                "a live --metrics --once --top 3 r.bin -o r.prom",
+            ),
+            (
+                "a hints --format json r.bin",
+                "a report --hints --format json r.bin",
+            ),
+            ("a help man", "a --help"),
+            (
+                "a temporary --within-ms 0.5 r.bin",
+                "a lines --of temporary --within 0.5ms r.bin",
+            ),
+            ("a tree --within-ms=2 r.bin", "a tree --within=2ms r.bin"),
+            (
+                "a fleet rows --no-source-text r.bin",
+                "a fleet rows --no-source r.bin",
             ),
             (
                 "a export arrow -o - r.bin",
@@ -199,7 +290,10 @@ mod tests {
             ),
             ("a help sizes", "a help lines"),
             ("a help exporter", "a help live"),
-            ("a man recover", "a man check"),
+            ("a man recover", "a --generate man-check"),
+            ("a man fleet ingest", "a --generate man-fleet-ingest"),
+            ("a man -o pages", "a --generate man -o pages"),
+            ("a completions bash", "a --generate complete-bash"),
         ] {
             assert_eq!(of(old).as_deref(), Some(new));
         }
@@ -210,6 +304,8 @@ mod tests {
         assert_eq!(of("a --code sizes"), None);
         assert_eq!(of("a --symbols sizes r.bin"), None);
         assert_eq!(of("a -- sizes"), None);
+        assert_eq!(of("a lines -- --within-ms"), None);
+        assert_eq!(of("a --generate man"), None);
         assert_eq!(of("a"), None);
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use gpumem_analyzer::ask::Wanted;
-pub use gpumem_analyzer::moment::{decimal, parse as moment};
+pub use gpumem_analyzer::moment::{decimal, parse as moment, time};
 use gpumem_analyzer::render::bytes;
 use gpumem_analyzer::replay::{At, Category, Query, Sizes};
 use gpumem_analyzer::session::Session;

@@ -40,6 +40,9 @@ pub fn meant(arguments: &[OsString], error: &clap::Error) -> Option<String> {
 
 /// An error for arguments before a command. Clap would accept them as the report's.
 pub fn before_command(cli: &Cli) -> Option<String> {
+    if cli.generate.is_some() && (cli.command.is_some() || cli.file.is_some()) {
+        return Some("--generate needs no command and no capture: use --generate man-COMMAND for the page of a command".into());
+    }
     cli.command.as_ref()?;
     let symbols = &cli.symbols;
     let has_symbols =
@@ -49,7 +52,7 @@ pub fn before_command(cli: &Cli) -> Option<String> {
             "{} is before the command: put it after the command",
             file.display()
         )),
-        None => (has_symbols || cli.format == Format::Json)
+        None => (has_symbols || cli.format == Format::Json || cli.output.is_some())
             .then(|| "put the options of a command after the command".to_owned()),
     }
 }
@@ -88,7 +91,7 @@ pub fn command_meant(file: &Path) -> Option<String> {
         command_like(name)?.into(),
         "report.bin".into(),
     ];
-    let line = renamed(&line).map_or(line.to_vec(), |(line, _)| line);
+    let (line, _) = renamed(&line);
     Some(format!(
         "no file or command is named {name}: did you mean `{}`?",
         said(&line)
@@ -120,8 +123,7 @@ fn guesses(arguments: &[OsString]) -> Vec<Vec<OsString>> {
         }
     }
     guesses.retain(|guess| guess != arguments);
-    let now = |line: Vec<_>| renamed(&line).map_or(line, |(line, _)| line);
-    guesses.into_iter().map(now).collect()
+    guesses.iter().map(|line| renamed(line).0).collect()
 }
 
 /// `--json` → `--format json`.

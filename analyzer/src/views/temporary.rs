@@ -24,7 +24,7 @@ pub enum Within {
     Time(Nanos),
 }
 
-/// Temporary blocks of one line on one GPU: blocks that were freed within the limit of `--within` or `--within-ms`. If
+/// Temporary blocks of one line on one GPU: blocks that were freed within the limit of `--within`. If
 /// stacks are sampled, all figures except `largest_bytes` are estimates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TemporaryRow {

@@ -1,4 +1,4 @@
-"""`gpumem hints` and `gpumem oom`: the analyzer's answer, with replays of the capture under other settings."""
+"""`gpumem report --hints` and `gpumem oom`: the analyzer's answer, with replays of the capture under other settings."""
 
 from __future__ import annotations
 

@@ -105,14 +105,11 @@ def texts_of(program: File) -> "tuple[Dict[str, bytes], Dict[str, bytes]]":
         path = Path(folder) / "gpumem-analyze"
         path.write_bytes(program.data)
         path.chmod(0o755)
-        completions = {name: subprocess.check_output([path, "completions", shell]) for shell, name in _SHELLS.items()}
-        manuals = {"gpumem-analyze.1": subprocess.check_output([path, "man"])}
-        if b"--output" in subprocess.check_output([path, "man", "--help"]):
-            pages = Path(folder) / "man"
-            pages.mkdir()
-            subprocess.run([path, "man", "--output", pages], stdout=subprocess.DEVNULL, check=True)
-            # `help` repeats the other pages.
-            manuals.update({page.name: page.read_bytes() for page in pages.glob("*.1") if "-help" not in page.name})
+        completions = {name: subprocess.check_output([path, "--generate", f"complete-{shell}"]) for shell, name in _SHELLS.items()}
+        pages = Path(folder) / "man"
+        subprocess.run([path, "--generate", "man", "--output", pages], stdout=subprocess.DEVNULL, check=True)
+        # `help` repeats the other pages.
+        manuals = {page.name: page.read_bytes() for page in pages.glob("*.1") if "-help" not in page.name}
     return manuals, completions
 
 

@@ -146,7 +146,7 @@ pub fn temporary(args: Blocks<'_>, output: &mut Output<'_>) -> anyhow::Result<Ex
         session: &session,
     };
     print(output, of, args.format, &lines, |source, terminal| {
-        let within = args.rows.short_lived.within();
+        let within = args.rows.within();
         let part = args.rows.selection.part.said();
         temporary_text(&session.replay, &lines, within, &part, source, terminal)
     })?;

@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long)]
     pub native: bool,
     /// What the colours show
-    #[arg(long, value_enum, default_value_t, conflicts_with_all = ["diff", "from", "folded"])]
+    #[arg(long = "color-by", alias = "colour-by", value_enum, default_value_t, conflicts_with_all = ["diff", "from", "folded"])]
     pub colour_by: ColourByArg,
     /// Start at the newest frames: the bytes that each function holds itself, with its callers below
     #[arg(long)]
@@ -102,7 +102,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         bail!("--by module shows no calls: omit --native");
     }
     if args.rows.thread.is_some() && args.colour_by != ColourByArg::Kind {
-        return Err(conflict("--thread and --colour-by exclude each other"));
+        return Err(conflict("--thread and --color-by exclude each other"));
     }
     let mut capture = Opened::open(file)?;
     let told = told(

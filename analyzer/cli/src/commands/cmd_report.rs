@@ -16,6 +16,7 @@ use gpumem_capture::Level;
 use gpumem_files::write::{self, By};
 
 use super::exit::Exit;
+use super::hints;
 use super::output::{Output, beside, file_name, quoted};
 use super::read::{Opened, symbols};
 use super::view::Of;
@@ -33,6 +34,13 @@ pub struct Args {
     /// Show what ran, and all counters of each GPU and level, instead of the report
     #[arg(long)]
     pub all: bool,
+    /// Show only advice to reduce memory, with the evidence for each hint
+    #[arg(long, conflicts_with = "all")]
+    pub hints: bool,
+    /// With --hints: replays of this capture under other settings of the allocator, as `gpumem whatif --format json` prints
+    /// them
+    #[arg(long, value_name = "FILE", requires = "hints")]
+    pub whatif: Option<PathBuf>,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -43,9 +51,10 @@ pub struct Args {
 impl Args {
     /// Runs it.
     pub fn run(&self, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-        match self.all {
-            true => counters(&self.file, self.format, output),
-            false => run(&self.file, &self.symbols, self.format, output),
+        match (self.hints, self.all) {
+            (true, _) => hints::run(&self.file, self.whatif.as_deref(), self.format, output),
+            (_, true) => counters(&self.file, self.format, output),
+            _ => run(&self.file, &self.symbols, self.format, output),
         }
     }
 }

@@ -5,13 +5,12 @@ use clap::{Args, ValueEnum};
 use gpumem_analyzer::ask::{self, Of, temporary};
 use gpumem_analyzer::replay::{At, Replay};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{ByStack, LEAST_STEPS, ShortLived, Temporary};
+use gpumem_analyzer::views::{ByStack, LEAST_STEPS, ShortLived, Temporary, Within};
 use gpumem_capture::Level;
 
 use super::output::Notes;
 use super::read::Opened;
-use crate::args::ShortLivedArgs;
-use crate::selection::Selection;
+use crate::selection::{Selection, time};
 
 /// Which bytes are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -39,9 +38,10 @@ pub struct Rows {
     /// Which bytes are shown
     #[arg(long, value_enum, default_value_t)]
     pub of: OfArg,
-    /// Which blocks are temporary.
-    #[command(flatten)]
-    pub short_lived: ShortLivedArgs,
+    /// Count blocks as temporary that are freed within this time (`5ms`, `250us`), or within this many allocations and
+    /// frees of their level and GPU. 1, the default: freed by the next event
+    #[arg(long, value_name = "TIME|N", value_parser = within)]
+    pub within: Option<Within>,
     /// Only memory allocated by threads with this id or name (with --of live or allocated): see lines --by thread
     #[arg(long, value_name = "ID|NAME")]
     pub thread: Option<String>,
@@ -57,6 +57,14 @@ pub struct Pivot {
     pub when: String,
 }
 
+fn within(text: &str) -> Result<Within, String> {
+    let events = text.parse().ok().filter(|events| *events > 0);
+    let within = events.map(Within::Events);
+    within
+        .or_else(|| time(text).map(Within::Time))
+        .ok_or_else(|| "expected a time or a number of events: 5ms, 250us, 2".into())
+}
+
 impl Rows {
     /// The question. `step`: only what was allocated in this step.
     pub fn question(&self, moment: At, step: Option<u64>) -> ask::Pivot {
@@ -64,7 +72,7 @@ impl Rows {
             of: match self.of {
                 OfArg::Live => Of::Live,
                 OfArg::Allocated => Of::Allocated,
-                OfArg::Temporary => Of::Temporary(self.short_lived.within()),
+                OfArg::Temporary => Of::Temporary(self.within()),
                 OfArg::Kept => Of::Kept,
                 OfArg::Growing => Of::Growing,
             },
@@ -75,16 +83,20 @@ impl Rows {
         }
     }
 
+    /// How soon a temporary block is freed.
+    pub fn within(&self) -> Within {
+        self.within.unwrap_or(Within::Events(1))
+    }
+
     /// Fails if options exclude each other.
     pub fn check(&self) -> anyhow::Result<()> {
-        let within = self.short_lived.within.is_some() || self.short_lived.within_ms.is_some();
-        if within
+        if self.within.is_some()
             && matches!(
                 self.of,
                 OfArg::Live | OfArg::Allocated | OfArg::Kept | OfArg::Growing
             )
         {
-            return Err(conflict("--within and --within-ms go with --of temporary"));
+            return Err(conflict("--within goes with --of temporary"));
         }
         Ok(self.question(self.selection.at, None).check()?)
     }
@@ -116,7 +128,7 @@ impl Rows {
         capture: &mut Opened,
         notes: &mut Notes<'_>,
     ) -> anyhow::Result<(Session, Temporary)> {
-        let (wanted, within) = (self.selection.part.wanted(), self.short_lived.within());
+        let (wanted, within) = (self.selection.part.wanted(), self.within());
         let lines = |of: &ShortLived<'_>, replay: &Replay| of.lines(replay);
         let (session, lines) = temporary(capture, &wanted, within, lines)?;
         notes.bounded(&session, "blocks freed");

@@ -99,15 +99,15 @@ fn what_is_freed_soon_enough_is_temporary_too() {
     // A millisecond per event: those of line 8 live for two, and so does that of line 9.
     assert_eq!(
         rows(&of(
-            &["lines", "--of", "temporary", "--within-ms", "1.999"],
+            &["lines", "--of", "temporary", "--within", "1.999ms"],
             &file
         )),
         [[0_u64; 6]; 0]
     );
-    let found = of(&["lines", "--of", "temporary", "--within-ms", "2"], &file);
+    let found = of(&["lines", "--of", "temporary", "--within", "2ms"], &file);
     assert_eq!(rows(&found), [[8, 30, 3, 20, 20, 3], [9, 2, 1, 2, 0, 2]]);
     let none = stdout(&analyze(
-        &["lines", "--of", "temporary", "--within-ms", "0.5"],
+        &["lines", "--of", "temporary", "--within", "0.5ms"],
         &file,
     ));
     assert_eq!(
@@ -116,8 +116,8 @@ fn what_is_freed_soon_enough_is_temporary_too() {
     );
     for wrong in [
         &["--within", "0"][..],
-        &["--within-ms", "x"],
-        &["--within", "2", "--within-ms", "1"],
+        &["--within", "x"],
+        &["--within", "2", "--within", "1ms"],
     ] {
         let output = analyze(&[&["lines", "--of", "temporary"], wrong].concat(), &file);
         assert_eq!(output.status.code(), Some(2), "{wrong:?}");

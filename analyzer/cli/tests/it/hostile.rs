@@ -80,7 +80,7 @@ const TEXTS: [&str; 26] = [
     "lines --by scope",
     "lines --by scope --each",
     "changes",
-    "hints",
+    "report --hints",
     "oom",
     "tree",
     "tree --native",
@@ -98,7 +98,7 @@ const JSON: [&str; 14] = [
     "lines --by thread --format json",
     "lines --by scope --format json",
     "changes --format json",
-    "hints --format json",
+    "report --hints --format json",
     "oom --format json",
     "tree --format json",
     "timeline --format json",
@@ -110,7 +110,7 @@ const JSON: [&str; 14] = [
 const PICTURES: [&str; 4] = [
     "flamegraph -o -",
     "flamegraph --native --icicle -o -",
-    "flamegraph --colour-by category -o -",
+    "flamegraph --color-by category -o -",
     "timeline -o -",
 ];
 

@@ -317,7 +317,7 @@ fn without_steps_the_rounds_of_a_loop_count() {
                 (&row["class"], &row["bytes_per_step"]),
                 (&json!("growing"), &json!(M))
             );
-            let (hints, _) = json_of(&["hints", "--format", "json"], &file);
+            let (hints, _) = json_of(&["report", "--hints", "--format", "json"], &file);
             let growing = &hints[0];
             assert_eq!(growing["kind"], "growing", "{hints}");
             let what = growing["what"].as_str().expect("text");

@@ -16,6 +16,7 @@ mod files;
 mod foreign;
 mod fragmentation;
 mod golden;
+mod help;
 mod hostile;
 mod html;
 mod import;

@@ -20,7 +20,7 @@ const VIEWS: [&str; 20] = [
     "lines --by thread",
     "lines --by scope",
     "changes",
-    "hints",
+    "report --hints",
     "oom",
     "tree",
     "check",

@@ -70,7 +70,7 @@ fn holds(command: &str, parts: Parts) {
         parts(&json(command, &captures, name), &summary, &mut sums);
         let is_empty = match command {
             "oom FILE" => name == "oom" && sums.0.len() != 4,
-            "hints FILE" => false,
+            "report --hints FILE" => false,
             _ => ["demo", "trained/old"].contains(&name) && sums.0.is_empty(),
         };
         if is_empty {
@@ -122,7 +122,7 @@ views! {
     diff: "diff --level tensor --at peak --to end FILE FILE", of_diff;
     changes: "changes --level tensor FILE", of_changes;
     timeline: "timeline FILE", of_timeline;
-    hints: "hints FILE", of_hints;
+    hints: "report --hints FILE", of_hints;
     oom: "oom FILE", of_failures;
 }
 

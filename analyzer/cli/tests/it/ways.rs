@@ -36,7 +36,7 @@ const WAYS: [(&[&str], u32, u32); 41] = [
     (&["ledger", "--pool"], 2, 2),
     (&["leaks"], 2, 2),
     (&["oom"], 2, 1),
-    (&["hints"], 2, 1),
+    (&["report", "--hints"], 2, 1),
     (&["changes"], 2, 2),
     (&["timeline", "-o", "-"], 1, 1),
     (&["timeline", "--from", "1", "--to", "end", "-o", "-"], 2, 2),

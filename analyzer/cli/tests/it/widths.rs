@@ -113,7 +113,7 @@ views! {
     threads: "lines --by thread";
     scopes: "lines --by scope";
     changes: "changes";
-    hints: "hints";
+    hints: "report --hints";
     oom: "oom";
     tree: "tree";
     native_tree: "tree --native";

@@ -57,8 +57,8 @@ def _measure(options: argparse.Namespace) -> int:
         raise _No(f"other programs use GPU {options.device}: {who}. Wait for them, or use --busy for a less exact measurement")
     before = nvml.memory(device.handle)
     driver = nvml.driver_version() or "unknown"
-    say(f"measuring GPU {options.device} ({nvml.name(device.handle)}, driver {driver}); {options.seconds:.0f} s at most")
-    run = parent.Run(device.uuid, options.python, options.seconds, lambda step: say(f"  {_STEPS[step]} …"))
+    say(f"measuring GPU {options.device} ({nvml.name(device.handle)}, driver {driver}); {options.timeout:.0f} s at most")
+    run = parent.Run(device.uuid, options.python, options.timeout, lambda step: say(f"  {_STEPS[step]} …"))
     run.all()
     if not run.has_context():
         raise _No(f"no context could be made: {run.without.get('context', 'no reading')}")

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use gpumem_analyzer::fleet::Options;
+use gpumem_analyzer::source::{self, Permission};
 
 /// What is stored of captures.
 #[derive(clap::Args, Clone, Debug)]
@@ -17,9 +18,6 @@ pub struct TakeArgs {
     /// Add a row to the table labels, such as a team, a project or a queue. Can be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
-    /// Omit the text of source lines. Keys stay the same
-    #[arg(long)]
-    pub no_source_text: bool,
     /// Store hashes instead of the names of files, functions, modules, programs and machines, and omit the text of
     /// source lines
     #[arg(long)]
@@ -52,11 +50,18 @@ impl TakeArgs {
             );
             Ok(secret)
         });
+        // A key is made of a line's text, also if the text is not stored.
+        let permission = source::permission();
+        let source_text = !permission.none;
+        source::permit(Permission {
+            none: permission.none && permission.root.is_none(),
+            ..permission
+        });
         Ok(Options {
             run: self.run.clone(),
             version: self.version.clone(),
             labels: self.labels.clone(),
-            source_text: !self.no_source_text,
+            source_text,
             hash_paths: self.hash_paths,
             secret: secret.transpose()?,
         })

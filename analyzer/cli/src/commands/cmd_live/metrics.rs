@@ -50,7 +50,7 @@ pub struct MetricsArgs {
     every: u32,
     /// Number of lines of code for each capture, largest first
     #[arg(long, value_name = "N", default_value = "10", requires = "metrics")]
-    lines: u16,
+    top: u16,
     /// Also push the metrics to the OpenTelemetry collector at this base URL (OTLP over HTTP)
     #[arg(long, value_name = "http://HOST:4318", requires = "metrics")]
     otlp: Option<String>,
@@ -102,7 +102,7 @@ impl MetricsArgs {
         let frame = last.frame(file, &session);
         let said = many(frame.devices.len() as u64, "GPU", "GPUs");
         let to = To::named(self.output.as_deref().unwrap_or(Path::new("-")));
-        let text = once(file, frame, self.lines.into());
+        let text = once(file, frame, self.top.into());
         output.deliver(&to, text.as_bytes(), &said)?;
         Ok(Exit::of(&session))
     }
@@ -125,7 +125,7 @@ impl MetricsArgs {
             max_captures: self.max_captures.into(),
             keep: Duration::from_secs(self.keep.into()),
             every: Duration::from_secs(self.every.into()),
-            lines: self.lines.into(),
+            lines: self.top.into(),
             otlp: self.otlp.clone(),
             otlp_every: Duration::from_secs(self.otlp_every.into()),
         };

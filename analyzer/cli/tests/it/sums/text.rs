@@ -69,7 +69,7 @@ texts! {
         let peak = &all["devices"][0]["peak"]["bytes"];
         (list(peak).iter().map(int).collect(), human(sum_of(peak)))
     };
-    hints: "hints FILE", advice;
+    hints: "report --hints FILE", advice;
     changes: "changes --level tensor FILE", sections;
 }
 

@@ -1,6 +1,6 @@
-//! `gpumem-analyze hints`.
+//! `gpumem-analyze report --hints`.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use gpumem_analyzer::ask::SecondPass;
 use gpumem_analyzer::render::hints_text;
@@ -13,24 +13,16 @@ use super::read::{Opened, replays_of};
 use super::view::{Of, print};
 use crate::args::Format;
 
-/// `hints`.
-#[derive(clap::Args, Debug)]
-pub struct Args {
-    /// Replays of this capture under other settings of the allocator, as `gpumem whatif --format json` prints them
-    #[arg(long, value_name = "FILE")]
-    pub whatif: Option<PathBuf>,
-    /// Text or JSON
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
-    /// The capture
-    pub file: PathBuf,
-}
-
 /// Runs it.
-pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let replays = args.whatif.as_deref().map(replays_of).transpose()?;
+pub fn run(
+    file: &Path,
+    whatif: Option<&Path>,
+    format: Format,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Exit> {
+    let replays = whatif.map(replays_of).transpose()?;
     let mut watch = HintWatch::default();
-    let mut capture = Opened::open(&args.file)?;
+    let mut capture = Opened::open(file)?;
     let session = capture.read_with(Query::keeping_peaks(), &mut |replay, record, effect| {
         watch.observe(replay, record, effect);
     })?;
@@ -42,10 +34,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let (ledgers, cause) = (later.ledgers.concat(), later.cause);
     let hints = Hints::of(&session, cause.as_ref(), &ledgers, &watch, replays.as_ref());
     let of = Of {
-        file: &args.file,
+        file,
         session: &session,
     };
-    print(output, of, args.format, &hints.hints, |source, terminal| {
+    print(output, of, format, &hints.hints, |source, terminal| {
         let several = ledgers.len() > 1;
         let told = hints_text(&hints, several, &session.replay.names, source, terminal);
         match told.is_empty() {
