@@ -120,6 +120,18 @@ impl Text<'_> {
         self.holders().count() == 1 && self.holders().all(is_short)
     }
 
+    /// Whether a short list has the graphs, such as the buffers of an optimizer, and gradients have graphs, too.
+    pub(super) fn is_of_buffers(&self, kept: &Kept) -> bool {
+        let last = self
+            .holder()
+            .and_then(|of| of.text.split_once('…')?.1.split_once(']'));
+        let last: Option<u64> = last.and_then(|(last, _)| last.parse().ok());
+        let is_short = last.is_some_and(|last| 2 * last < kept.of);
+        kept.is_of_second_order
+            && is_short
+            && self.facts.all_holders().iter().any(Holder::is_of_gradients)
+    }
+
     /// Whether the tensor whose graph it is has more than one value: it is no sum of losses.
     fn is_of_several_values(&self) -> bool {
         let all = self.facts.all_holders().iter();
@@ -229,6 +241,7 @@ impl Text<'_> {
             // A model's own line computes it.
             Kind::KeptGraphs if most.in_forward => format!("where a result of a round is kept, such as a loss, store {value} of it, not the tensor with its graph"),
             Kind::KeptGraphs => format!("{line}: store {value} of the tensor, not the tensor with its graph"),
+            Kind::Waiting if self.is_of_buffers(kept) => format!("backward(create_graph=True) makes gradients with graphs, which {name} keeps: update it under torch.no_grad(), or with .grad.detach()"),
             Kind::Waiting => {
                 // Rounds with a backward did not need those before them.
                 let detach = match is(&Holder::is_container) && !kept.was_consumed && kept.with_backward > 0 {

@@ -13,6 +13,8 @@ use crate::verdict::Kind;
 
 /// Where torch.autograd.functional.jacobian() is.
 const FUNCTIONAL: &str = "/torch/autograd/functional.py";
+/// Where torch.load() is.
+const LOAD: &str = "/torch/serialization.py";
 
 impl Text<'_> {
     /// Whether the verdict is that the program needs more than the card has.
@@ -157,6 +159,11 @@ impl Text<'_> {
                 "call torch.autograd.functional at {line} for fewer rows at a time, or for fewer of the outputs"
             );
         }
+        if self.is_read() {
+            return format!(
+                "del what torch.load() reads at {line} when it is no longer needed, or read it on the host: torch.load(…, map_location=\"cpu\")"
+            );
+        }
         if self.is_of_set_up() {
             return format!(
                 "keep on the host what {line} allocates, and move to the card only what is used at a time; or allocate less there"
@@ -177,6 +184,20 @@ impl Text<'_> {
             true => self.advice_of_large_request(),
             false => format!("allocate less at {line}, or free it earlier"),
         }
+    }
+
+    /// The large blocks of the verdict's line.
+    fn mine(&self) -> impl Iterator<Item = &Large> {
+        let part = |of: &Large| self.facts.parts.get(of.part);
+        let is_mine =
+            move |of: &&Large| part(of).map(|part| &part.owner) == self.verdict.line.as_ref();
+        self.facts.largest.iter().filter(is_mine)
+    }
+
+    /// Whether torch.load() made them.
+    fn is_read(&self) -> bool {
+        let is_read = |of: &Large| caller_of(self.names, of.stack, LOAD).is_some();
+        self.mine().next().is_some() && self.mine().all(is_read)
     }
 
     /// Memory that a variable or an attribute has: whether the program still needs it is not known.
@@ -230,10 +251,7 @@ impl Text<'_> {
 
     /// Whether the verdict's line allocated its large blocks before the last parameter of a model was made: no batch.
     fn is_of_set_up(&self) -> bool {
-        let part = |of: &Large| self.facts.parts.get(of.part);
-        let is_mine = |of: &&Large| part(of).map(|part| &part.owner) == self.verdict.line.as_ref();
-        let mine = self.facts.largest.iter().filter(is_mine);
-        let newest = mine.map(|of| of.seq).max();
+        let newest = self.mine().map(|of| of.seq).max();
         let parameters = self.facts.largest_of(Category::Parameter);
         newest.is_some() && newest < parameters.map(|of| of.seq).max()
     }

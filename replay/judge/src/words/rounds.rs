@@ -39,6 +39,7 @@ impl Text<'_> {
                 &format!("are still live, {without} of them without a backward")
             }
             Kind::KeptTensors | Kind::KeptGraphs | Kind::EarlierModels => "are still live",
+            Kind::Waiting if self.is_of_buffers(kept) => "are still live",
             Kind::PreviousRound => "is still live",
             Kind::Waiting => "wait for a backward",
             _ => "are still live, and no backward has used them",

@@ -203,3 +203,31 @@ fn a_copy_that_is_made_again_is_dropped_before() {
         "{advice}"
     );
 }
+
+#[test]
+fn buffers_of_an_optimizer_wait_for_no_backward() {
+    let buffers = holder(HolderKind::Graph, "opt.m[1…5]", MAIN, 8 * GIB);
+    let gradients = holder(HolderKind::Graph, "gradients of net", MAIN, GIB);
+    let rounds = Kept {
+        with_backward: 0,
+        of: 61,
+        rounds: 62,
+        is_of_second_order: true,
+        ..kept(8 * GIB)
+    };
+    let mut of = with(vec![buffers, gradients], vec![rounds]);
+    let (what, advice) = texts(&of);
+    assert!(
+        what.starts_with("the graphs of 61 earlier rounds are still live"),
+        "{what}"
+    );
+    assert!(
+        advice.starts_with(
+            "backward(create_graph=True) makes gradients with graphs, which opt.m keeps"
+        ),
+        "{advice}"
+    );
+    // The weights of an inner loop, whose gradients have none.
+    of.holders.as_mut().unwrap().all.truncate(1);
+    assert!(texts(&of).0.contains("wait for a backward"));
+}
