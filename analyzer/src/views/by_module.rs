@@ -4,33 +4,27 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use gpumem_capture::Level;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::by_stack::ByStack;
 use super::json::ordinal;
 use crate::replay::{Figure, Replay};
 
 /// Live memory at a point in time that was allocated while one module of PyTorch ran.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleRow {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
-    /// The innermost module that ran: its qualified name, such as `blocks.3.attn`, or its class and number, such as
-    /// `Block#3`, if the name is not known. Memory of an autograd node counts for the module of its forward. `None`:
-    /// no module ran.
+    /// The innermost module that ran, such as `blocks.3.attn`, or `Block#3` if its name is not known; `None`: none.
     pub module: Option<String>,
-    /// The module's class. `None`: no module ran, or its class is not in the capture.
+    /// Its class; `None`: not known.
     pub class: Option<String>,
-    /// Whether the blocks are workspaces of cuBLAS. Absent if not.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    /// Whether the blocks are workspaces of cuBLAS.
     pub workspace: bool,
     /// Live bytes at the point in time. An estimate if stacks are sampled.
     pub bytes: u64,
     /// Number of live blocks at the point in time. An estimate if stacks are sampled.
     pub blocks: u64,
-    /// The standard error of `bytes`. Absent if stacks are not sampled, and at levels other than `tensor`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The standard error of `bytes`; `None`: stacks are not sampled, or another level than that of tensors.
     pub error_bytes: Option<u64>,
 }
 

@@ -112,7 +112,7 @@ impl Opened {
         };
         known.ok_or_else(|| {
             anyhow!(
-                "{}: no allocation failed because memory ran out: use --at peak for the point with most memory",
+                "{}: no allocation failed because memory ran out: name another point in time, such as end",
                 self.path().display()
             )
         })
