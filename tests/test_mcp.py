@@ -174,7 +174,8 @@ def test_figures_are_those_of_the_views(client, root):
     def same(row, theirs):
         """Whether ours is theirs, without nulls, with sizes, and with the shortest name of the file."""
         theirs = one_name(theirs)
-        return {key: row[key] for key in row if key in theirs} == {key: value for key, value in theirs.items() if value is not None}
+        theirs = {key: value for key, value in theirs.items() if value is not None}
+        return {key: row[key] for key in row if key in theirs} == theirs
 
     with Session(client, "legacy", [root]) as session:
         for arguments, words in [
@@ -324,6 +325,9 @@ def test_errors_say_what_to_ask_next(client, root):
         said = refusal(session, "lines", capture="clean.bin", at="step 99")
         assert "step 99 did not end" in said and "name one of those" in said
         assert "expected peak, end, oom" in refusal(session, "lines", capture="clean.bin", at="later")
+        assert "by category goes with of live and of allocated only" in refusal(session, "lines", capture="clean.bin", by="category", of="kept")
+        assert "step begins with 1" in refusal(session, "lines", capture="clean.bin", step=0)
+        assert "from 0 to 100" in refusal(session, "tree", capture="clean.bin", least_percent=101)
         assert "unknown field `levl`, expected one of `capture`" in refusal(session, "lines", capture="clean.bin", levl="driver")
         assert "call captures" in refusal(session, "summary", capture="text.bin")
         assert "use at peak for the point with most memory" in refusal(session, "lines", capture="runs/torch-return.bin", at="oom")

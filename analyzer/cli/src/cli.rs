@@ -68,8 +68,8 @@ pub struct Cli {
     /// Whose code owns memory.
     #[command(flatten)]
     pub code: CodeArgs,
-    /// Print the manual page, `man-COMMAND` (man-lines, man-fleet-ingest), or a shell's completions, `complete-SHELL` (bash,
-    /// elvish, fish, powershell, zsh)
+    /// Print a manual page, `man` or `man-COMMAND` (man-lines, man-fleet-ingest), or a shell's completions,
+    /// `complete-SHELL` (bash, elvish, fish, powershell, zsh)
     #[arg(long, value_name = "WHAT", value_parser = generated)]
     pub generate: Option<Generated>,
     /// With --generate man: write the pages of all commands to this folder

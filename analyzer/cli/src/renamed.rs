@@ -48,7 +48,7 @@ const OPTIONS: [(&str, &str, &str); 3] = [
 ];
 
 /// Options before a command that have a value.
-const WITH_VALUE: [&str; 13] = [
+const WITH_VALUE: [&str; 14] = [
     "--generate",
     "--output",
     "-o",
@@ -62,6 +62,7 @@ const WITH_VALUE: [&str; 13] = [
     "--sysroot",
     "--format",
     "--lines",
+    "--top",
 ];
 
 /// The command line in its new form, and a message for each old name in it.
@@ -113,11 +114,13 @@ fn generated(arguments: &[OsString]) -> Option<(Vec<OsString>, String)> {
         "completions" => "complete".to_owned(),
         _ => return None,
     };
-    if is_about {
-        let line = [&arguments[..at], &["--help".into()]].concat();
-        return Some((line, said(name, &format!("`--generate {value}`"))));
-    }
+    let shell = if value == "man" { "" } else { "-SHELL" };
     let mut rest = &arguments[at + 1..];
+    let is_help = |word: &OsString| word == "-h" || word == "--help";
+    if is_about || rest.iter().any(is_help) {
+        let line = [&arguments[..at], &["--help".into()]].concat();
+        return Some((line, said(name, &format!("`--generate {value}{shell}`"))));
+    }
     while let Some((word, others)) = rest.split_first() {
         let word = word.to_str().filter(|word| !word.starts_with('-'));
         let Some(word) = word else { break };

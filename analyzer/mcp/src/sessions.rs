@@ -152,7 +152,10 @@ impl Passes for Several<'_> {
 impl From<Wrong> for Refusal {
     fn from(wrong: Wrong) -> Self {
         // Arguments have the names of options.
-        Self::new(wrong.to_string().replace("--", ""))
+        match wrong {
+            Wrong::Options(text) => Self::new(text.replace("--", "")),
+            of => Self::new(of.to_string().trim_start_matches("--")),
+        }
     }
 }
 

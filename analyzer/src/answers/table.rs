@@ -4,6 +4,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
+use crate::ask::{Pivot, Wrong};
 use crate::envelope::{Body, Form, Formed, Heads, schema_of_rows};
 use crate::replay::Replay;
 use crate::views::ByStack;
@@ -26,9 +27,19 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether a column has categories of blocks, which are known only of live blocks and of those that were freed.
-    pub fn has_categories(&self) -> bool {
-        self.columns.iter().any(|column| column.name == "category")
+    /// Fails if it needs what the question does not give: categories of blocks, which are known only of live blocks and of
+    /// those that were freed.
+    ///
+    /// # Errors
+    /// It does.
+    pub fn check(&self, question: &Pivot) -> Result<(), Wrong> {
+        let has_categories = self.columns.iter().any(|column| column.name == "category");
+        match has_categories && question.follows_blocks() {
+            true => Err(Wrong::Options(
+                "--by category goes with --of live and --of allocated only, without --thread",
+            )),
+            false => Ok(()),
+        }
     }
 
     /// The schema of its JSON.
@@ -242,10 +253,9 @@ impl Table {
         self.rows.iter().map(|row| self.number(row, "bytes")).sum()
     }
 
-    /// The rows as JSON.
-    pub fn json(&self) -> impl Iterator<Item = Value> {
-        let rows = self.rows.iter().map(|row| Object(self, row));
-        rows.map(|row| serde_json::to_value(row).unwrap_or_default())
+    /// A row as JSON.
+    pub fn json<'a>(&'a self, row: &'a Row) -> impl Serialize + 'a {
+        Object(self, row)
     }
 }
 

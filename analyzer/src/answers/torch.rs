@@ -18,8 +18,8 @@ pub(super) const MODULE: Answer = Answer {
         Column::new("module", Unit::Text, "The innermost module that ran: its qualified name, such as `blocks.3.attn`, or its class and number, such as `Block#3`, if the name is not known. Memory of an autograd node counts for the module of its forward. `null`: no module ran.").or_null(),
         Column::new("class", Unit::Text, "The module's class. `null`: no module ran, or its class is not in the capture.").or_null(),
         Column::new("workspace", Unit::Flag, "Whether the blocks are workspaces of cuBLAS. Absent if not.").or_absent(),
-        Column::new("bytes", Unit::Bytes, "Live bytes at the point in time. An estimate if stacks are sampled."),
-        Column::new("blocks", Unit::Count, "Number of live blocks at the point in time. An estimate if stacks are sampled."),
+        Column::new("bytes", Unit::Bytes, "Bytes of its blocks; an estimate if stacks are sampled."),
+        Column::new("blocks", Unit::Count, "Number of its blocks; an estimate if stacks are sampled."),
         Column::new("error_bytes", Unit::Bytes, "The standard error of `bytes`. Absent if stacks are not sampled, and at levels other than `tensor`.").or_absent(),
     ],
     rows: |replay, stacks| {
@@ -66,12 +66,8 @@ pub(super) const CATEGORY: Answer = Answer {
             Unit::Text,
             "The category: `parameter`, `gradient`, `optimizer state`, `activation`, `input`, `workspace`, `temporary` or `other`.",
         ),
-        Column::new("bytes", Unit::Bytes, "Live bytes at the point in time."),
-        Column::new(
-            "blocks",
-            Unit::Count,
-            "Number of live blocks at the point in time.",
-        ),
+        Column::new("bytes", Unit::Bytes, "Bytes of its blocks."),
+        Column::new("blocks", Unit::Count, "Number of its blocks."),
     ],
     rows: |_, stacks| {
         let rows = categories(stacks).into_iter();

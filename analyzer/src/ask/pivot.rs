@@ -132,13 +132,18 @@ pub fn has_device(session: &Session, asked: u8) -> Result<(), Wrong> {
 }
 
 impl Pivot {
-    /// Fails if the request excludes itself.
+    /// Whether blocks are followed, whose category is known only at their end.
+    pub fn follows_blocks(&self) -> bool {
+        self.thread.is_some() || !matches!(self.of, Of::Live | Of::Allocated)
+    }
+
+    /// Fails if parts of the question exclude each other.
     ///
     /// # Errors
-    /// It does.
+    /// They do.
     pub fn check(&self) -> Result<(), Wrong> {
         let is_of_run = matches!(self.of, Of::Live | Of::Allocated);
-        let follows_blocks = self.thread.is_some() || !is_of_run;
+        let follows_blocks = self.follows_blocks();
         let wrong = match self.of {
             _ if self.thread.is_some() && !is_of_run => {
                 "--thread goes with --of live and --of allocated only"
@@ -149,6 +154,7 @@ impl Pivot {
             _ if follows_blocks && self.wanted.select.category.is_some() => {
                 "--category goes with --of live and --of allocated only, without --thread"
             }
+            _ if self.step == Some(0) => "--step begins with 1",
             _ if self.step.is_some() && (self.of != Of::Live || self.thread.is_some()) => {
                 "--step goes with --of live only, without --thread"
             }

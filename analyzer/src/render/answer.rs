@@ -6,7 +6,7 @@ use super::{Align, Style, Table, Terminal, bytes, count, percent};
 use crate::account::place;
 use crate::answers::{Answer, Cell, Label, Presence, Row, Table as Rows, Unit};
 
-/// A column of text after the name.
+/// A column of the printed table, after the name and the text beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     /// A column's number, and its index.

@@ -59,11 +59,12 @@ impl<'a> ThreadStacks<'a> {
             None
         };
         if let Some((stacks, is_live, is_new)) = change {
+            let counts = replay.until().is_none_or(|until| seen.seq <= until);
             let change = Change {
                 bytes: seen.block.bytes,
                 is_live,
-                is_new,
-                counts: replay.until().is_none_or(|until| seen.seq <= until),
+                is_new: is_new && counts,
+                counts,
             };
             tally.change(stacks, change);
         }
@@ -84,7 +85,7 @@ impl<'a> ThreadStacks<'a> {
         self.by_stack(|_, live| live)
     }
 
-    /// All allocations.
+    /// All allocations up to the point in time; of a peak, those of the whole run.
     pub fn allocated(self) -> ByStack {
         self.by_stack(|allocated, _| allocated)
     }

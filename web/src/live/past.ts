@@ -11,9 +11,9 @@ function sayPlace(text: string): void {
 }
 
 /** Shows a past point in time: `at` is event:N or time:N. If the request fails, the page stays unchanged. */
-export async function goTo(at: string, name?: string): Promise<void> {
+export async function goTo(at: string, name?: string, isWanted: () => boolean = () => true): Promise<void> {
   const told = await ask(at, "frame", choice, sayPlace);
-  if (!told) return;
+  if (!told || !isWanted()) return;
   view.past = { at, name };
   shown.now = told.now;
   shown.table = told.table;
@@ -21,22 +21,24 @@ export async function goTo(at: string, name?: string): Promise<void> {
   drawPlace();
 }
 
-function goToPeak(): void {
+function goToPeak(isWanted?: () => boolean): void {
   const level = shown.table?.level;
   const all = (newest.now?.peaks ?? []).filter((of) => of.level === level && (!choice.device || String(of.device) === choice.device));
   const peak = all.reduce<Peak | null>((most, of) => (most && most.bytes >= of.bytes ? most : of), null);
-  if (peak) void goTo(`event:${peak.seq}`, peak.device === 255 ? "the peak" : `the peak of GPU ${peak.device}`);
+  if (peak) void goTo(`event:${peak.seq}`, peak.device === 255 ? "the peak" : `the peak of GPU ${peak.device}`, isWanted);
   else sayPlace("No memory of this level so far.");
 }
 
 let isOpened = false;
+/** Whether the reader has chosen something, and stays there. */
+let hasChosen = false;
 
 /** Opens a capture that has ended at its peak: at its end, most memory is freed. */
 export function openAtPeak(): void {
   const state = newest.now?.state;
-  if (isOpened || !newest.table || !state || state === "reading") return;
+  if (isOpened || hasChosen || !newest.table || !state || state === "reading") return;
   isOpened = true;
-  if (!view.past && (state === "ended" || state === "killed")) goToPeak();
+  if (!view.past && (state === "ended" || state === "killed")) goToPeak(() => !hasChosen);
 }
 
 function goToNow(): void {
@@ -65,6 +67,8 @@ export function startPlace(): void {
     if (newest.now && nanos >= newest.now.time) goToNow();
     else void goTo(`time:${nanos}`);
   });
-  byId("peak").addEventListener("click", goToPeak);
+  byId("peak").addEventListener("click", () => { goToPeak(); });
   byId("back").addEventListener("click", goToNow);
+  const stay = () => { hasChosen = true; };
+  for (const kind of ["change", "click"]) document.addEventListener(kind, stay, { capture: true, once: true });
 }

@@ -151,6 +151,9 @@ impl Args {
     /// Rejects options that would have no effect.
     fn check(&self) -> anyhow::Result<()> {
         self.rows.check()?;
+        if let By::Answer(answer) = self.by {
+            answer.check(&self.rows.question(self.rows.selection.at, None))?;
+        }
         let (of, thread) = (self.rows.of, self.rows.thread.is_some());
         let is_part = self.phase.is_some() || self.step.is_some();
         let wrong = match self.by {
@@ -162,12 +165,6 @@ impl Args {
             }
             By::Scope if !self.is_of_all() => {
                 "--by scope shows all scopes of the run: of the options that select memory it has --level and --rank"
-            }
-            By::Answer(answer)
-                if answer.has_categories()
-                    && (thread || !matches!(of, OfArg::Live | OfArg::Allocated)) =>
-            {
-                "--by category goes with --of live and --of allocated only, without --thread"
             }
             By::Line if of == OfArg::Temporary && is_part => {
                 "--of temporary by line has no phases: use --by phase, or omit --phase and --step"

@@ -8,6 +8,7 @@ use clap_complete::Shell;
 
 use super::exit::Exit;
 use super::output::Output;
+use super::pivot::conflict;
 
 const PROGRAM: &str = "gpumem-analyze";
 
@@ -41,6 +42,11 @@ pub fn run(
     output: &mut Output<'_>,
 ) -> anyhow::Result<Exit> {
     let mut made = Vec::new();
+    if let Generated::Man(_) = text {
+        line = line
+            .disable_help_subcommand(true)
+            .mut_subcommands(|of| of.disable_help_subcommand(true));
+    }
     match (text, folder) {
         (Generated::Man(command), Some(folder)) if command.is_empty() => {
             line.build();
@@ -50,7 +56,11 @@ pub fn run(
             let done = format!("{}: wrote a page for each command\n", folder.display());
             output.text(&done)?;
         }
-        (_, Some(_)) => anyhow::bail!("--output goes with --generate man, which is all pages"),
+        (_, Some(_)) => {
+            return Err(conflict(
+                "--output goes with --generate man, which is all pages",
+            ));
+        }
         (Generated::Man(command), None) => {
             line.build();
             let page = page_of(&line, command)?;
@@ -69,7 +79,13 @@ fn page_of(line: &Command, command: &str) -> anyhow::Result<clap_mangen::Man> {
     let (mut of, mut name) = (line, PROGRAM.to_owned());
     for word in command.split('-').filter(|word| !word.is_empty()) {
         let found = of.find_subcommand(word);
-        of = found.with_context(|| format!("{name} has no command {word}: see {name} --help"))?;
+        of = found.ok_or_else(|| {
+            conflict(format!(
+                "{} has no command {word}: see {PROGRAM} --help",
+                name.replace('-', " ")
+                    .replacen("gpumem analyze", PROGRAM, 1)
+            ))
+        })?;
         name.push('-');
         name.push_str(word);
     }

@@ -61,7 +61,7 @@ fn within(text: &str) -> Result<Within, String> {
     let events = text.parse().ok().filter(|events| *events > 0);
     let within = events.map(Within::Events);
     within
-        .or_else(|| time(text).map(Within::Time))
+        .or_else(|| time(text).filter(|time| time.0 > 0).map(Within::Time))
         .ok_or_else(|| "expected a time or a number of events: 5ms, 250us, 2".into())
 }
 

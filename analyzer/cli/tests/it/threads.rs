@@ -194,6 +194,14 @@ fn a_flamegraph_of_a_thread_has_what_the_thread_allocated() {
     assert_eq!(folded_of(&["python"], &file), 10 * M);
     assert_eq!(folded_of(&["python", "--at", "end"], &file), 0);
     assert_eq!(folded_of(&["python", "--of", "allocated"], &file), 16 * M);
+    // Up to each event, until there are no more.
+    let events = (1..).map(|event: u64| event.to_string());
+    let exists = |event: &String| analyze(&["lines", "--at", event], &file).status.success();
+    let up_to = |event: String| folded_of(&["python", "--of", "allocated", "--at", &event], &file);
+    let sums: Vec<u64> = events.take_while(exists).map(up_to).collect();
+    assert!(sums.is_sorted(), "{sums:?}");
+    assert!(sums.contains(&(10 * M)), "{sums:?}");
+    assert_eq!(sums.last(), Some(&(16 * M)), "{sums:?}");
     for (arguments, said) in [
         (
             &["--thread", "nobody"][..],

@@ -222,7 +222,7 @@ const REFUSED: [(&str, &str, i32); 40] = [
     (
         "--generate man-nothing",
         "gpumem-analyze has no command nothing: see gpumem-analyze --help",
-        1,
+        2,
     ),
 ];
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gpumem_analyzer::answers::{self, Answer};
+use gpumem_analyzer::answers::{self, Answer, Row, Table, Unit};
 use gpumem_analyzer::ask::{Pivot, Wanted};
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::views::{Lines, Select};
@@ -101,6 +101,19 @@ pub struct Args {
     thread: Option<String>,
 }
 
+/// A row of an answer. One without a name has what text shows in its place, such as `(no caller)`.
+fn shown(table: &Table, of: &Row) -> Value {
+    let mut row = row(&table.json(of));
+    let mut columns = table.answer.columns.iter();
+    let name = columns.find(|column| column.unit == Unit::Text);
+    if let Some((column, label)) = name.zip(of.label.as_ref())
+        && row.get(column.name).is_none()
+    {
+        row[column.name] = label.name.as_str().into();
+    }
+    row
+}
+
 /// The rows and their sum.
 ///
 /// # Errors
@@ -125,6 +138,9 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
             ..Wanted::default()
         },
     };
+    if let Some(answer) = args.by.0 {
+        answer.check(&question)?;
+    }
     let (session, stacks) = context.sessions.stacks(&capture, &question)?;
     let held = &stacks.by_stack;
     let (rows, together): (Vec<Value>, u64) = match args.by.0 {
@@ -135,7 +151,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         Some(answer) => {
             let table = answer.of(&session.replay, held);
             (
-                table.json().map(|object| row(&object)).collect(),
+                table.rows.iter().map(|of| shown(&table, of)).collect(),
                 table.bytes(),
             )
         }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::account::{facts, is_settled};
 use crate::context::Context;
 use crate::found::Found;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, refused};
 use crate::selection::{LevelName, Moment, OfName};
 
 /// Frames that are shown at the end of a run without branches.
@@ -67,6 +67,9 @@ pub struct Args {
 /// The capture cannot be read, or does not have the requested point in time.
 pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
     let capture = context.capture(&args.capture)?;
+    if args.least_percent > Some(100) {
+        return Err(refused!("least_percent: expected a number from 0 to 100"));
+    }
     let question = Pivot {
         of: args.of.into(),
         at: args.at.0,
