@@ -151,8 +151,9 @@ impl Args {
     /// Rejects options that would have no effect.
     fn check(&self) -> anyhow::Result<()> {
         self.rows.check()?;
+        let question = self.rows.question(self.rows.selection.at, self.step);
         if let By::Answer(answer) = self.by {
-            answer.check(&self.rows.question(self.rows.selection.at, None))?;
+            answer.check(&question)?;
         }
         let (of, thread) = (self.rows.of, self.rows.thread.is_some());
         let is_part = self.phase.is_some() || self.step.is_some();
@@ -169,16 +170,13 @@ impl Args {
             By::Line if of == OfArg::Temporary && is_part => {
                 "--of temporary by line has no phases: use --by phase, or omit --phase and --step"
             }
-            _ if self.step.is_some() && (of != OfArg::Live || thread) => {
-                "--step goes with --of live only, without --thread"
-            }
             _ if self.annotate && (of != OfArg::Live || thread) => {
                 "--annotate shows live, allocated and freed bytes: omit --of and --thread"
             }
             _ if self.each && !matches!(self.by, By::Size | By::Scope) => {
                 "--each goes with --by size and --by scope"
             }
-            _ => return Ok(()),
+            _ => return Ok(question.check()?),
         };
         Err(conflict(wrong))
     }
