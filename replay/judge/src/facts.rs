@@ -1,21 +1,21 @@
 //! The facts of a failure. Each is exact, as far as the capture goes.
 
 mod collect;
+mod larger;
 mod largest;
 mod places;
 
 pub(crate) use collect::sums;
+pub use larger::{Larger, Longer};
 pub(crate) use places::{begins, is_the_programs, line_at, makes_weights};
 
 use gpumem_capture::{Level, PlacementId, ProcessKey, Seq, StackId};
 use gpumem_replay::attribution::{Owner, Split, owner};
 use gpumem_replay::{Block, Category, Figure, Replay, StackKey};
 
-use collect::{
-    alike, by_stack, copies, foreach, larger, live, longer, most, new, outside, parts, request,
-    total,
-};
+use collect::{alike, by_stack, copies, foreach, live, most, new, outside, parts, request, total};
 
+use larger::{larger, longer};
 use largest::largest;
 
 use crate::cache::Cache;
@@ -99,47 +99,6 @@ pub struct Outside {
     pub library: Option<String>,
     /// Its memory.
     pub figure: Figure,
-}
-
-/// A line whose tensors become larger, while their number stays the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Longer {
-    /// The line.
-    pub owner: Owner,
-    /// Its live tensors.
-    pub figure: Figure,
-    /// Their addresses and bytes.
-    pub blocks: Vec<(u64, u64)>,
-    /// How many times those of its largest stack grew.
-    pub rises: u64,
-    /// The smallest and the largest of these rises.
-    pub rise: (u64, u64),
-    /// Whether a forward or a backward computes it, with gradients: it grows with what that is given.
-    pub is_computed: bool,
-}
-
-impl Longer {
-    /// Whether a request of this size may be for its next tensor, which is a little larger: `torch.cat((old, part))`.
-    pub(crate) fn may_be_next(&self, request: u64) -> bool {
-        request
-            <= self
-                .figure
-                .bytes
-                .saturating_add(self.rise.1.saturating_mul(2))
-    }
-}
-
-/// A line whose newest tensor is larger than all before.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Larger {
-    /// The line.
-    pub owner: Owner,
-    /// The bytes of the tensor, and of the largest one before.
-    pub bytes: u64,
-    /// See `bytes`.
-    pub before: u64,
-    /// How many it had allocated.
-    pub allocations: u64,
 }
 
 /// Tensors of the request's size.

@@ -8,6 +8,7 @@ use gpumem_replay::{Block, Effect, KeyId, OutOfMemory, Reading, Replay, SpanCont
 use crate::cache::{Cache, Placement, Placements};
 use crate::facts::Facts;
 use crate::holders::Holders;
+use crate::path::Path;
 use crate::rounds::Rounds;
 
 /// What the blocks of one stack did.
@@ -70,18 +71,23 @@ pub struct StepPeaks {
     pub before: u64,
     /// The peak of the step that runs.
     pub now: u64,
+    /// The peak of the forwards, in bytes.
+    pub forwards: u64,
     /// The first allocation after the first of these.
     pub(crate) first: Option<Seq>,
 }
 
 impl StepPeaks {
-    fn reach(&mut self, seq: Seq, steps: u64, live: u64) {
+    fn reach(&mut self, seq: Seq, steps: u64, live: u64, in_forward: bool) {
         if steps != self.steps {
             self.first = self.first.or(Some(seq));
             self.before = self.before.max(self.now);
             (self.steps, self.now) = (steps, 0);
         }
         self.now = self.now.max(live);
+        if in_forward {
+            self.forwards = self.forwards.max(live);
+        }
     }
 }
 
@@ -224,7 +230,10 @@ impl Follow {
                 history.threads |= 1 << (event.thread.0 % u64::BITS);
                 if event.level == Level::TENSOR {
                     let now = replay.devices.get(&event.device).map(|of| of.now.tensor);
-                    self.peaks.reach(seq, replay.spans.steps, now.unwrap_or(0));
+                    let path = self.rounds.known_path(event.py_stack);
+                    let in_forward = path.is_some_and(Path::in_forward);
+                    let live = now.unwrap_or(0);
+                    self.peaks.reach(seq, replay.spans.steps, live, in_forward);
                     self.placements
                         .came(event.device, event.ptr, event.placement);
                 }

@@ -55,7 +55,9 @@ for sample in {name}:
     sample.features.sum()
 """
     fixes = {"drop": [("@functools.cached_property", "@property")], "host": [('device="cuda")', 'device="cpu")')]}
-    return Program(source, TENSORS | previous(count), NEAR, (name, "features"), fixes, NO_GRAPH, count)
+    # One property is all that is known after one round.
+    causes = TENSORS | previous(count) | frozenset(["held"] if count == 1 else [])
+    return Program(source, causes, NEAR, (name, "features"), fixes, NO_GRAPH, count)
 
 
 def served(rng: Random, handle: str, start: str, of) -> str:

@@ -274,5 +274,7 @@ for step in range(100):
 trainer = Trainer(net)
 trainer.fit(net)
 """
-    fixes = {"host": [("value.clone()", "value.cpu()")]}
+    loaded = f'net.load_state_dict({where}["model"])\n'
+    indent = "" if where == "checkpoint" else "        "
+    fixes = {"host": [("value.clone()", "value.cpu()")], "drop": [(loaded, f"{loaded}{indent}del {where}\n")]}
     return Program(source, frozenset(["held", "copies"]), frozenset(["largest", "activations", "model"]), ("checkpoint",), fixes)

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::{EventFlags, Level, StackId};
 use gpumem_replay::attribution::{
-    Owner, PYTORCH_ALLOCATOR, Split, caller_of, is_in_foreach, library, owner,
+    PYTORCH_ALLOCATOR, Split, caller_of, is_in_foreach, library, owner,
 };
 use gpumem_replay::{Backing, Category, Figure, KeyId, Replay, StackKey, ThreadPhase};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
-use super::{Alike, Copied, Larger, Live, Longer, Most, New, Outside, Part, Request, line_of};
+use super::{Alike, Copied, Live, Most, New, Outside, Part, Request, line_of};
 use crate::follow::Follow;
 use crate::path::Path;
 use crate::rounds::Loop;
@@ -185,91 +185,6 @@ pub(super) fn outside(replay: &Replay, follow: &Follow) -> Vec<Outside> {
         figure,
     };
     sums(all).into_iter().map(outside).collect()
-}
-
-/// How many rises in a row show a tensor that becomes longer, and how many if they are of different sizes.
-const RISES: u64 = 2;
-const UNEVEN: u64 = 8;
-
-pub(super) fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Vec<Longer> {
-    let key_of = |of: &Live| replay.key_of_all_categories(of.block.key);
-    let by_key = sums(live.iter().map(|of| (key_of(of), of.figure())));
-    let may = |(key, figure): &(KeyId, Figure)| {
-        let history = follow.history_of(replay, *key);
-        let (least, most) = history.rise;
-        // The old and the new tensor of each layer.
-        let of_a_rise = history.since.div_ceil(history.rises + 1);
-        let is_replaced = figure.blocks <= 2 * of_a_rise;
-        let is_uneven = most > least.saturating_mul(4) && history.rises < UNEVEN;
-        history.rises >= RISES && is_replaced && !is_uneven
-    };
-    let by_key: Vec<(KeyId, Figure)> = by_key.into_iter().filter(may).collect();
-    if by_key.is_empty() {
-        return Vec::new();
-    }
-    let mut of_keys: FxHashMap<KeyId, Vec<&Live>> = FxHashMap::default();
-    of_keys.extend(by_key.iter().map(|(key, _)| (*key, Vec::new())));
-    for of in live {
-        if let Some(of_key) = of_keys.get_mut(&key_of(of)) {
-            of_key.push(of);
-        }
-    }
-    // Each layer of a network has separate stacks.
-    let mut lines: BTreeMap<(Owner, bool), Longer> = BTreeMap::new();
-    for (key, figure) in by_key {
-        let (history, of_key) = (follow.history_of(replay, key), &of_keys[&key]);
-        let stacks = replay.stacks(key);
-        let path = follow.rounds.known_path(stacks.py);
-        let is_in_forward = path.is_some_and(Path::in_forward);
-        let is_backward = replay.names.backwards.contains_key(&stacks.py);
-        // A backward runs without gradients.
-        let is_computed = of_key.iter().any(|of| {
-            let purpose = replay.stacks(of.block.key).purpose;
-            let is_kept = is_in_forward || of.category == Category::Activation;
-            is_backward
-                || purpose.phase() == ThreadPhase::Backward
-                || is_kept && !purpose.is_no_grad()
-        });
-        let owner = line_of(replay, stacks, follow.level);
-        let of = lines.entry((owner.clone(), is_computed)).or_insert(Longer {
-            owner,
-            figure: Figure::default(),
-            blocks: Vec::new(),
-            rises: history.rises,
-            rise: history.rise,
-            is_computed,
-        });
-        of.figure += figure;
-        of.blocks
-            .extend(of_key.iter().map(|of| (of.address, of.block.bytes)));
-    }
-    lines.into_values().collect()
-}
-
-pub(super) fn larger(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<Larger> {
-    let most = live.iter().max_by_key(|of| of.block.bytes)?;
-    let history = follow.history_of(replay, most.block.key);
-    if history.rises != 1 || history.last != history.largest {
-        return None;
-    }
-    let owner = line_of(replay, replay.stacks(most.block.key), follow.level);
-    let mut larger = Larger {
-        bytes: history.last,
-        before: history.before,
-        allocations: history.allocations,
-        owner,
-    };
-    // Other operators of the line.
-    for key in (0..follow.keys.len() as u32).map(KeyId) {
-        let of = follow.keys[key.0 as usize];
-        let is_same =
-            of.newest == history.newest || of.first > history.newest || of.allocations == 0;
-        if !is_same && line_of(replay, replay.stacks(key), follow.level) == larger.owner {
-            larger.before = larger.before.max(of.largest);
-            larger.allocations += of.allocations;
-        }
-    }
-    Some(larger)
 }
 
 /// The least number of tensors of one size.

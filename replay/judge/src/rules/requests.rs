@@ -53,9 +53,8 @@ pub(super) fn large_request(facts: &Facts) -> Option<Verdict> {
 /// A tensor much larger than any of its line before: a batch that is larger than all others.
 pub(super) fn larger(facts: &Facts) -> Option<Verdict> {
     let larger = facts.larger.as_ref()?;
-    let is_large = larger.allocations >= 4 && larger.bytes / TIMES >= larger.before;
     let of = Figure::block(larger.bytes);
-    (is_large && notable(of.bytes, facts.live, LEFT))
+    (larger.is_much() && notable(of.bytes, facts.live, LEFT))
         .then(|| of_line(Kind::LargeRequest, of, &larger.owner))
 }
 

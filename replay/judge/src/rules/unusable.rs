@@ -64,13 +64,14 @@ pub(super) fn unusable(facts: &Facts) -> Option<Verdict> {
 const AGAIN: u64 = 80;
 
 /// Whether the next step needs what is free in the pool now. Before the first one has ended, that is known once its backward
-/// runs.
+/// runs. What a forward needed, each later one needs.
 fn is_needed_again(facts: &Facts) -> bool {
     let (peaks, request) = (&facts.peaks, &facts.request);
     let is_in_step =
         request.in_backward || request.stacks.purpose.phase() == ThreadPhase::Optimizer;
     let is_known = peaks.steps > 0 || is_in_step;
     is_known && notable(peaks.before.max(peaks.now), facts.reserved, AGAIN)
+        || notable(peaks.forwards, facts.reserved, AGAIN)
 }
 
 /// Who keeps what grows with each round, where private pools do: each CUDA graph has a pool, and tensors in it.

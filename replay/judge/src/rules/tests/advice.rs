@@ -180,6 +180,7 @@ fn a_step_that_needs_more_than_all_before_is_named() {
         steps: 22,
         before: 5 * GIB,
         now: 14 * GIB,
+        forwards: 14 * GIB,
         first: None,
     };
     let text = "; this step needs at least 15.0 GiB of tensors, and none of the 22 steps before needed more than 5.00 GiB";
