@@ -122,17 +122,15 @@ pub(super) fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Vec<Lon
     lines.into_values().collect()
 }
 
-pub(super) fn larger(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<Larger> {
-    let most = live.iter().map(|of| of.block.bytes).max()?;
-    // Of equal ones the first: others are computed from it.
-    let mut equal: Vec<&Live> = live.iter().filter(|of| of.block.bytes == most).collect();
-    equal.sort_by_key(|of| of.block.seq);
-    let mut all = equal.iter().take(EQUAL);
-    all.find_map(|of| larger_of(replay, follow, of))
-}
+/// The least percentage of live bytes that the tensor has.
+const LEAST: u64 = 10;
 
-/// How many of the largest tensors are compared with those of their lines before.
-const EQUAL: usize = 16;
+pub(super) fn larger(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<Larger> {
+    let all: u64 = live.iter().map(|of| of.block.bytes).sum();
+    // The first one: others are computed from it.
+    let mut large = live.iter().filter(|of| of.block.bytes >= all / 100 * LEAST);
+    large.find_map(|of| larger_of(replay, follow, of))
+}
 
 /// The line of a tensor, if that is much larger than all before.
 fn larger_of(replay: &Replay, follow: &Follow, of: &Live) -> Option<Larger> {
@@ -154,7 +152,9 @@ fn larger_of(replay: &Replay, follow: &Follow, of: &Live) -> Option<Larger> {
         let is_same =
             of.newest == history.newest || of.first > history.newest || of.allocations == 0;
         if !is_same && line_of(replay, replay.stacks(key), follow.level) == larger.owner {
-            larger.before = larger.before.max(of.largest);
+            let is_larger = of.rises == 1 && of.last == of.largest;
+            let before = if is_larger { of.before } else { of.largest };
+            larger.before = larger.before.max(before);
             larger.allocations += of.allocations;
         }
     }
