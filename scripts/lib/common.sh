@@ -1,5 +1,13 @@
-# Sourced by the scripts: the repository's path, messages, progress.
+# Sourced by the scripts: their help, the repository's path, messages, progress.
 # shellcheck shell=bash
+
+# With -h or --help first, a script prints the comment at its top.
+case ${1:-} in
+  -h | --help)
+    sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"
+    exit 0
+    ;;
+esac
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # Folder of the built libraries and programs. scripts/test names the one of its profile.
