@@ -10,6 +10,7 @@ mod unusable;
 pub(crate) use held::is_without_object;
 pub(crate) use longer::together;
 pub(crate) use models::{is_of_later_model, makes_state};
+pub(crate) use unusable::is_needed_again;
 use unusable::unusable;
 
 use gpumem_capture::Level;
@@ -48,6 +49,7 @@ pub fn judge(facts: &Facts) -> Verdict {
         models::replaced,
         held::by_calls,
         models::finished,
+        models::collected,
         models::later_state,
         unusable,
         requests::large_request,

@@ -166,7 +166,8 @@ impl Text<'_> {
             Kind::Lengthened => self.lengthened(),
             Kind::OtherStreams | Kind::PrivatePools | Kind::Fragmentation => self.unusable(),
             Kind::Cached => format!(
-                "{size} is reserved but unallocated in PyTorch's cache; this request needs memory outside of the cache"
+                "{size} is reserved but unallocated in PyTorch's cache{}; this request needs memory outside of the cache",
+                self.needed_again()
             ),
             Kind::LargeRequest if self.verdict.blocks == 1 => {
                 let larger = facts.larger.as_ref();
@@ -262,7 +263,7 @@ impl Text<'_> {
                 self.share(),
                 self.line_and_split(),
                 self.kept_by(),
-                self.several_models() + &self.copied()
+                self.several_models() + &self.copied() + self.first_gradients()
             ),
             Kind::Largest => {
                 let line = match self.functional() {

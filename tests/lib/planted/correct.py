@@ -8,7 +8,7 @@ from program import HEAD, NO_GRAD, TRAIN, Program, Sizes, indented, kind, net, o
 from sizes import smaller
 
 # What needs most, or what is bounded and not full yet.
-NEEDS = frozenset(["activations", "alike", "model", "optimizer_state", "largest", "large_request", "new", "workspaces"])
+NEEDS = frozenset(["activations", "alike", "cached", "model", "optimizer_state", "largest", "large_request", "new", "workspaces"])
 NEVER = frozenset(["clone", "no_grad", "backward", "except", "cycle"])
 
 

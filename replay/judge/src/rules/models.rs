@@ -100,6 +100,30 @@ pub(super) fn earlier_optimizers(facts: &Facts) -> Option<Verdict> {
     notable(verdict.bytes, facts.live, MUCH).then_some(verdict)
 }
 
+/// The least percentage of live bytes of models that a container collects.
+const COLLECTED: u64 = 60;
+
+/// Models that a container collects while others are trained, such as those of clients, with gradients and optimizer state.
+pub(super) fn collected(facts: &Facts) -> Option<Verdict> {
+    let all = facts.all_holders();
+    let is_model = |at: usize| all.get(at).map(|of| of.kind) == Some(HolderKind::Parameters);
+    let is_later = |holders: &Vec<usize>| {
+        let first = facts.peaks.first;
+        let is_its = |of: &Large| {
+            let at = facts.holder_of(of);
+            at.is_some_and(|at| holders.contains(&at) && is_model(at))
+        };
+        let mut later = facts.largest.iter().filter(|of| Some(of.seq) > first);
+        first.is_some() && later.any(is_its)
+    };
+    // The layers of one model have no optimizers.
+    let is_trained = |holders: &Vec<usize>| holders.iter().any(|at| all[*at].is_of_optimizers());
+    let models = models_in(facts).into_iter();
+    let models = models.filter(|of| is_trained(of) && is_later(of));
+    let most = models.map(|of| held(facts, of)).max_by_key(|of| of.bytes)?;
+    notable(most.bytes, facts.live, COLLECTED).then_some(most)
+}
+
 /// How many times its parameters an optimizer's state and their gradients have at most.
 const WITH_STATE: u64 = 4;
 

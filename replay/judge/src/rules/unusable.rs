@@ -23,7 +23,10 @@ pub(super) fn unusable(facts: &Facts) -> Option<Verdict> {
         };
         let is_notable = notable(free_in_pool, facts.reserved, NOTABLE);
         let would = free.saturating_add(cached) >= need;
-        return match is_notable && would && !is_needed_again(facts) {
+        // Where tensors have much of it, they are the cause.
+        let is_other = is_needed_again(facts)
+            && (!facts.request.has_no_size || notable(facts.tensors, facts.reserved, FULL));
+        return match is_notable && would && !is_other {
             true => follows(Kind::Cached, cached),
             false => None,
         };
@@ -60,12 +63,14 @@ pub(super) fn unusable(facts: &Facts) -> Option<Verdict> {
     None
 }
 
+/// The least percentage of the pool that live tensors have, to be why it is too large.
+const FULL: u64 = 50;
 /// The least percentage of the pool that the tensors of a step needed, so that the next step needs the pool, too.
 const AGAIN: u64 = 80;
 
 /// Whether the next step needs what is free in the pool now. Before the first one has ended, that is known once its backward
 /// runs. What a forward needed, each later one needs.
-fn is_needed_again(facts: &Facts) -> bool {
+pub(crate) fn is_needed_again(facts: &Facts) -> bool {
     let (peaks, request) = (&facts.peaks, &facts.request);
     let is_in_step =
         request.in_backward || request.stacks.purpose.phase() == ThreadPhase::Optimizer;

@@ -93,6 +93,7 @@ impl Text<'_> {
             }
             Kind::Model if self.is_of_threads() => format!("{OF_THREADS}; or use a smaller data type (bfloat16, 8 bits)"),
             Kind::Model if !self.several_models().is_empty() => "keep models that are not in use on the host, or use a smaller data type (bfloat16, 8 bits), or shard them (FSDP)".into(),
+            Kind::Model if !self.first_gradients().is_empty() => "train fewer parameters: those with .requires_grad_(False) get no gradient and no optimizer state; or use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
             Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
             Kind::Largest => self.advice_of_largest(),
             Kind::Host => "pin less (pin_memory=False), or raise ulimit -l".into(),

@@ -6,7 +6,7 @@ use super::Text;
 use crate::cache::Cache;
 use crate::facts::EXPANDABLE_PAGE;
 use crate::holders::Holder;
-use crate::rules::{NOTABLE, notable};
+use crate::rules::{NOTABLE, is_needed_again, notable};
 use crate::verdict::Kind;
 
 /// What may help where no replay ran.
@@ -110,8 +110,24 @@ impl Text<'_> {
         !self.is_independent_of_free() && (lacks || is_much && free < needed)
     }
 
+    /// That what is free in the pool is needed again.
+    pub(super) fn needed_again(&self) -> String {
+        let peaks = &self.facts.peaks;
+        let most = bytes(peaks.before.max(peaks.now));
+        match is_needed_again(self.facts) {
+            true => format!(", which the next steps need again: up to {most} of tensors were live"),
+            false => String::new(),
+        }
+    }
+
     /// What gives memory of the pool to a request outside of it.
     pub(super) fn advice_of_cached(&self) -> Option<String> {
+        if is_needed_again(self.facts) {
+            return Some(
+                "use a smaller batch: torch.cuda.empty_cache() would help only until the next one"
+                    .into(),
+            );
+        }
         let empty = match self.facts.cache.as_ref().map(Cache::whole) {
             None => Some("call torch.cuda.empty_cache() before it".to_owned()),
             Some(0) => None,

@@ -92,7 +92,22 @@ impl Text<'_> {
         let models = all.filter(|of| of.is_own && of.kind == HolderKind::Parameters);
         let models: Vec<&Holder> = models.collect();
         let has_several = models.len() > 1 || models.iter().any(|of| of.text.contains("[…]"));
-        self.facts.request.threads > 1 && has_several
+        // Each thread still makes its model.
+        let is_request =
+            self.verdict.line.as_ref() == Some(&self.facts.request.owner.clone().whole());
+        self.facts.request.threads > 1 && (has_several || models.is_empty() && is_request)
+    }
+
+    /// That gradients of the model's parameters are about to be made.
+    pub(super) fn first_gradients(&self) -> &'static str {
+        let gradients = self.facts.of_category(Category::Gradient).bytes;
+        let are_few = !notable(gradients, self.verdict.bytes, NOTABLE);
+        match self.facts.request.in_backward && self.facts.steps == 0 && are_few {
+            true => {
+                "; in this first backward, each one that is trained gets a gradient of its size"
+            }
+            false => "",
+        }
     }
 
     /// Whether what earlier rounds hold are models of as many threads.

@@ -115,6 +115,33 @@ fn models_of_threads_replace_none() {
         "{what}"
     );
     assert!(advice.starts_with("let these threads share a model"));
+    one.holders.as_mut().unwrap().all.clear();
+    let request = one.request.owner.clone();
+    one.parts[0].owner = Owner::Library("lib.so".into());
+    assert!(!texts(&one).0.contains("threads"), "of other lines");
+    one.parts[0].owner = request;
+    assert!(texts(&one).0.contains("6 threads made models"), "made now");
+}
+
+#[test]
+fn models_that_are_collected_during_training_come_before_fragmentation() {
+    let mut of = trained("clients[0…5].model");
+    of.cache = in_small_blocks();
+    assert_eq!(kind(&of), Kind::Fragmentation, "one optimizer");
+    of.holders.as_mut().unwrap().all[2].text = "clients[0…5].opt.state[…]['exp_avg']".into();
+    assert_eq!(kind(&of), Kind::Fragmentation, "no step has ended");
+    of.peaks.first = Some(Seq(1));
+    assert_eq!(kind(&of), Kind::Fragmentation, "all were made before");
+    of.peaks.first = Some(Seq(0));
+    let (what, advice) = texts(&of);
+    assert!(
+        what.starts_with("clients[0…5], local of main (train.py:3) keeps 12.0 GiB"),
+        "{what}"
+    );
+    assert!(
+        advice.starts_with("keep only the model in use on the card"),
+        "{advice}"
+    );
 }
 
 #[test]

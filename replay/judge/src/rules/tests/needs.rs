@@ -85,6 +85,20 @@ fn what_the_next_step_needs_again_is_not_emptied() {
     assert_eq!(kind(&of), Kind::Cached);
     of.peaks.before = 12 * GIB;
     assert_ne!(kind(&of), Kind::Cached);
+    of.tensors = 2 * GIB;
+    let (what, advice) = texts(&of);
+    assert!(
+        what.contains("which the next steps need again: up to 12.0 GiB of tensors were live"),
+        "{what}"
+    );
+    assert!(advice.starts_with("use a smaller batch"), "{advice}");
+    (of.peaks.before, of.peaks.steps) = (0, 0);
+    assert!(texts(&of).1.contains("empty_cache() before it"));
+    of.peaks.forwards = 12 * GIB;
+    assert!(
+        texts(&of).1.starts_with("use a smaller batch"),
+        "a forward needed it"
+    );
 }
 
 #[test]
