@@ -20,6 +20,9 @@ impl Holder {
 
     /// The object that has the blocks: `metric.preds` for `metric.preds[0…213]`.
     pub fn name(&self) -> &str {
+        if let Some((list, _)) = self.list_in_state() {
+            return list;
+        }
         let (_, whole) = self.cache_and_object();
         let whole = whole.strip_suffix(".result()").unwrap_or(whole);
         let first = |test: &dyn Fn(&str) -> bool| {
@@ -133,6 +136,25 @@ impl Holder {
     /// Whether it is the state of an optimizer.
     pub fn is_of_optimizer(&self) -> bool {
         self.kind == HolderKind::Object && self.text.contains(".state[")
+    }
+
+    /// A list in the state of an optimizer that has several tensors of each parameter, and what follows it: `opt.state[…]['old']`
+    /// of `opt.state[…]['old'][0…51]`.
+    fn list_in_state(&self) -> Option<(&str, &str)> {
+        let state = self
+            .text
+            .find(".state[")
+            .filter(|_| self.is_of_optimizer())?;
+        let list = self
+            .text
+            .rfind("[0…")
+            .filter(|list| *list > state + ".state".len())?;
+        self.text.split_at_checked(list)
+    }
+
+    /// Whether it is in such a list.
+    pub(crate) fn is_in_list_in_state(&self) -> bool {
+        self.list_in_state().is_some()
     }
 
     /// Whether a container of models or optimizers has it.

@@ -73,6 +73,23 @@ fn what_functools_keeps_is_its() {
 }
 
 #[test]
+fn a_list_in_the_state_of_an_optimizer_is_an_object() {
+    let of = |text: &str| Holder {
+        text: text.to_owned(),
+        ..Holders::read(TEXT).all.remove(0)
+    };
+    for (text, name, is_list) in [
+        ("opt.state[…]['exp_avg']", "opt.state", false),
+        ("opt.state[…]['old'][0…51]", "opt.state[…]['old']", true),
+        ("opt.state[0…1]", "opt.state", false),
+        ("net.state[…]['old'][0…51]", "net.state[…]['old']", true),
+    ] {
+        let of = of(text);
+        assert_eq!((of.name(), of.is_in_list_in_state()), (name, is_list));
+    }
+}
+
+#[test]
 fn text_of_another_form_is_left_out() {
     let read = Holders::read("walk\nholder\nholder x y z w\ntext a\nplace\nblock\n");
     assert_eq!(read, Holders::default());

@@ -157,7 +157,8 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
                 let frees = is_cache || holder.text.ends_with(']') || holder.frees > Some(0);
                 let is_container = (holder.is_container() || is_cache) && frees;
                 let counts = is_container && (is_cache || !is_of_running(facts, holder));
-                holder.is_own && (counts || holder.is_of_calls()) && !holder.is_of_optimizer()
+                let is_state = holder.is_of_optimizer() && !holder.is_in_list_in_state();
+                holder.is_own && (counts || holder.is_of_calls()) && !is_state
             }
             // A list that a running call builds.
             HolderKind::Native => holder.is_container() && !holder.is_of_checkpoint(),

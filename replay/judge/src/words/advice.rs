@@ -66,6 +66,7 @@ impl Text<'_> {
             Kind::Fragmentation => self.advice_of_fragmentation(),
             Kind::Cached => return self.advice_of_cached(),
             Kind::LargeRequest => self.advice_of_large_request(),
+            Kind::New if self.are_new_activations() => "evaluating, or a model that is not trained: use torch.no_grad(); training: use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast".into(),
             Kind::New => return None,
             Kind::Alike => "use a smaller batch, if they grow with it, compute it in parts, for example with .split() over the rows, change a tensor in place where no graph needs it, or free these tensors earlier".into(),
             Kind::Copies => self.advice_of_copies(),

@@ -146,6 +146,13 @@ impl Text<'_> {
         self.copies_at().map_or_else(String::new, text)
     }
 
+    /// Whether what earlier rounds did not have is mostly for a backward.
+    pub(super) fn are_new_activations(&self) -> bool {
+        let lines = self.facts.new.iter().flat_map(|new| &new.lines);
+        let mut categories = lines.map(|(_, category, _)| *category);
+        categories.next() == Some(Category::Activation)
+    }
+
     pub(super) fn advice_of_activations(&self) -> &'static str {
         let mut all = self.facts.all_holders().iter();
         if is_in_checkpoint(self.names, self.facts.request.stacks.py)

@@ -3,7 +3,7 @@
 use super::held::{MAIN, holder, judged, with};
 use super::keepers::texts;
 use super::*;
-use crate::facts::{Large, Running};
+use crate::facts::{Large, New, Running};
 use crate::holders::{Holder, HolderKind};
 
 #[test]
@@ -225,4 +225,27 @@ fn other_processes_without_which_it_would_fit_are_named_in_the_advice() {
     of.card.reading.as_mut().unwrap().others = Some(GIB);
     let (what, _) = texts(&of);
     assert!(what.ends_with("free, but in smaller blocks"), "{what}");
+}
+
+#[test]
+fn what_earlier_rounds_did_not_keep_for_a_backward_may_need_none() {
+    let mut of = facts();
+    let new = |category| New {
+        round: 6,
+        figure: figure(9 * GIB, 3),
+        lines: vec![(Owner::Unknown, category, figure(9 * GIB, 3))],
+    };
+    of.new = Some(new(Category::Activation));
+    assert_eq!(kind(&of), Kind::New);
+    let (what, advice) = texts(&of);
+    assert!(
+        what.contains("that the 4 rounds before did not make"),
+        "{what}"
+    );
+    assert!(
+        advice.contains("use torch.no_grad(); training: use a smaller batch"),
+        "{advice}"
+    );
+    of.new = Some(new(Category::Input));
+    assert_eq!(texts(&of).1, "");
 }
