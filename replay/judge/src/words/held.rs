@@ -166,6 +166,12 @@ impl Text<'_> {
                 holder.text,
                 holder.place
             ),
+            _ if holder.is_only_of_optimizer() && self.has_no_model(holder) => format!(
+                "parameters whose model is gone, and to which only {}, {} refers, keep {sum}{}, without their optimizer state",
+                optimizer(holder),
+                holder.place,
+                self.allocated_by()
+            ),
             _ if holder.is_only_of_optimizer() => format!(
                 "parameters that the program has replaced, and to which only {}, {} refers, keep {sum}{}, without their optimizer state",
                 optimizer(holder),
@@ -294,10 +300,24 @@ impl Text<'_> {
         let is_same = |of: &&Holder| (of.name(), &of.place) == (first.name(), &first.place);
         let mut all = self.facts.all_holders().iter().filter(is_same);
         let holder = all.find(|of| of.is_only_of_optimizer())?;
+        if self.has_no_model(holder) {
+            return Some(format!("del {} with its model", optimizer(holder)));
+        }
         Some(format!(
             "make a new optimizer when a parameter is replaced, or delete the old one from {0}.state and {0}.param_groups",
             optimizer(holder)
         ))
+    }
+
+    /// Whether an optimizer has state only for parameters to which nothing else refers, and another one trains what there is.
+    fn has_no_model(&self, parameters: &Holder) -> bool {
+        let is_its =
+            |of: &&Holder| (optimizer(of), &of.place) == (optimizer(parameters), &parameters.place);
+        let all = self.facts.all_holders().iter();
+        let all = all.filter(|of| of.is_of_optimizer() && !of.is_only_of_optimizer());
+        let (its, others): (Vec<&Holder>, Vec<&Holder>) = all.partition(is_its);
+        let is_whole = its.iter().all(|of| of.blocks <= parameters.blocks);
+        !its.is_empty() && is_whole && !others.is_empty()
     }
 
     pub(super) fn advice_of_held(&self) -> Option<String> {

@@ -77,7 +77,10 @@ fn of_two_lists_with_the_same_graphs_both_are_named() {
 #[test]
 fn parameters_to_which_only_an_optimizer_refers_were_replaced() {
     let all = |old: u64| {
-        let state = holder(HolderKind::Object, "opt.state[…]['exp_avg']", MAIN, 4 * GIB);
+        let state = Holder {
+            blocks: 9,
+            ..holder(HolderKind::Object, "opt.state[…]['exp_avg']", MAIN, 4 * GIB)
+        };
         let old = holder(HolderKind::Object, "opt.state[…]", MAIN, old);
         let net = holder(HolderKind::Parameters, "net", MAIN, GIB);
         with(vec![state, old, net], Vec::new())
@@ -91,6 +94,18 @@ fn parameters_to_which_only_an_optimizer_refers_were_replaced() {
     );
     assert!(advice.contains("make a new optimizer"), "{advice}");
     assert_ne!(judged(&all(GIB / 2)).0, Kind::Held, "a small part");
+    let mut of = of;
+    let all = &mut of.holders.as_mut().unwrap().all;
+    all[0].blocks = 3;
+    all.push(holder(
+        HolderKind::Object,
+        "next.state[…]['exp_avg']",
+        MAIN,
+        GIB,
+    ));
+    let (what, advice) = texts(&of);
+    assert!(what.starts_with("parameters whose model is gone"), "{what}");
+    assert_eq!(advice, "del opt with its model");
     // Optimizers that a container has were not replaced in one.
     let text = "optimizers[1…6].state[…]";
     let old = holder(HolderKind::Object, text, MAIN, 8 * GIB);
