@@ -278,3 +278,63 @@ trainer.fit(net)
     indent = "" if where == "checkpoint" else "        "
     fixes = {"host": [("value.clone()", "value.cpu()")], "drop": [(loaded, f"{loaded}{indent}del {where}\n")]}
     return Program(source, frozenset(["held", "copies"]), frozenset(["largest", "activations", "model"]), ("checkpoint",), fixes)
+
+
+@kind
+def clients_collected(rng: Random) -> Program:
+    """A client with its model and optimizer is made when it is first needed, and is kept."""
+    dim, count = rng.choice([1024, 2048]), rng.choice([2, 4, 6])
+    name, made = rng.choice([("clients", "{}"), ("workers", "dict()")])
+    body = f"""class Client:
+    def __init__(self, net):
+        self.net = copy.deepcopy(net){CULPRIT}
+        self.opt = torch.optim.Adam(self.net.parameters())
+    def train(self):
+        for step in range(2):
+            loss = self.net(torch.randn(64, {dim}, device="cuda")).square().mean()
+            self.opt.zero_grad()
+            loss.backward(){CULPRIT}
+            self.opt.step(){CULPRIT}
+first = nn.Sequential(nn.Linear({dim}, {dim}), nn.ReLU(), nn.Linear({dim}, {dim})).cuda()
+{name} = {made}
+for number in range(100):
+    # a round
+    client = {name}.get(number)
+    if client is None:
+        client = {name}[number] = Client(first)
+    client.train()
+    print("trained")
+"""
+    fixes = {"host": [('print("trained")', "client.net.zero_grad(); client.net.cpu(); client.opt = None")]}
+    return Program(
+        HEAD + body, frozenset(["held"]), frozenset(["earlier_models", "model"]), (name,), fixes, frozenset(["clone", "detach"]), count, share=0.2
+    )
+
+
+@kind
+def state_traced(rng: Random) -> Program:
+    """An optimizer keeps a copy of each parameter of each step in its state."""
+    dim, count, key = rng.choice([1024, 2048]), rng.choice([4, 9, 19]), rng.choice(["trace", "old"])
+    put = f'self.state[p].setdefault("{key}", []).append(p.detach().clone())'
+    body = f"""class Traced(torch.optim.SGD):
+    @torch.no_grad()
+    def step(self):
+        super().step()
+        for group in self.param_groups:
+            for p in group["params"]:
+                {put}{CULPRIT}
+net = nn.Sequential(nn.Linear({dim}, {dim}), nn.ReLU(), nn.Linear({dim}, {dim})).cuda()
+opt = Traced(net.parameters(), 0.1)
+for step in range(100):
+    # a round
+    loss = net(torch.randn(64, {dim}, device="cuda")).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+    fixes = {
+        "drop": [(put, f'self.state[p]["{key}"] = [p.detach().clone()]')], "host": [(".append(p.detach().clone())", ".append(p.detach().cpu())")],
+    }  # fmt: skip
+    return Program(
+        HEAD + body, frozenset(["held", "kept_tensors"]), frozenset(), (key,), fixes, frozenset(["optimizer", "expandable", "no_grad"]), count
+    )
