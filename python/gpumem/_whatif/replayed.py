@@ -18,7 +18,7 @@ from .search import search
 from .servers import Failed, Servers
 
 # The analyzer answers these, or has the error.
-_GIVEN = ("-h", "--help", "--whatif", "--all")
+_GIVEN = ("-h", "--help", "--whatif", "--all", "--debug-dir", "--symbols", "--sysroot")
 
 
 def main(view: str, words: Sequence[str]) -> int:
