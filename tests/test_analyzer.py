@@ -74,6 +74,6 @@ def test_a_program_without_python(build_c, cudart102, simulate, tmp_path, analyz
     assert {(row["file"], row["library"]) for row in rows} == {(None, client.name)}
     printed = analyze(report).stdout
     assert f"(no Python: {client.name})" in printed and "driver level" in printed
-    folded = analyze("flamegraph", "--folded", report).stdout
+    folded = analyze("flamegraph", "--format", "folded", report).stdout
     assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == device["driver"]["peak_bytes"]
     assert "main" in folded, "its symbols are found by its build id"

@@ -118,7 +118,7 @@ BOTH = ("--base", "base", "--head", "head")
 
 def test_a_planted_growth_of_three_percent(change, tmp_path):
     comment = tmp_path / "comment.md"
-    done = ci(change, *BOTH, "--fail-over", "2%", "--comment", comment, check=4)
+    done = ci(change, *BOTH, "--fail-over", "2%", "-o", comment, check=4)
     text = comment.read_text()
     line = PLANTED.splitlines().index("    assert CUDA.cuMemAlloc_v2(ctypes.byref(LIVE[-1]), ctypes.c_size_t(8 * MIB)) == 0") + 1
     assert text.splitlines()[0] == f"### GPU memory: +3.0 % (+3.00 MiB) in 1 of 2 workloads, by `train.py:{line}`"

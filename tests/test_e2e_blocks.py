@@ -89,7 +89,7 @@ def test_sizes_are_those_of_the_events(at, exact, recorded, analyze_json):
     ]
     for block in then:
         live[row_of(block.bytes)] += 1
-    (found,) = analyze_json("lines", "--by", "size", "--at", at, *(["--each"] if exact else []), recorded.report)
+    (found,) = analyze_json("lines", "--by", "size", "--at", at, *(["--all"] if exact else []), recorded.report)
     rows = {row["from_bytes"]: row for row in found["rows"]}
     assert {size: row["allocations"] for size, row in rows.items()} == dict(allocated)
     assert {size: row["live_blocks"] for size, row in rows.items() if row["live_blocks"]} == dict(live)
@@ -146,8 +146,8 @@ def test_the_pool_over_time_is_what_the_events_say(recorded, analyze, analyze_js
 
 
 def folded(analyze, *arguments):
-    """{stack: figures} of `flamegraph --folded`."""
-    lines = analyze("flamegraph", "--folded", *arguments).stdout.splitlines()
+    """{stack: figures} of `flamegraph --format folded`."""
+    lines = analyze("flamegraph", "--format", "folded", *arguments).stdout.splitlines()
     columns = 2 if {"--from", "--diff"} & set(map(str, arguments)) else 1
     parted = (line.rsplit(" ", columns) for line in lines)
     return {stack: tuple(map(int, figures)) for stack, *figures in parted}
@@ -167,7 +167,7 @@ def test_flamegraphs_of_each_kind_are_as_wide_as_their_bytes(recorded, analyze, 
     assert len(functions) < len(lines) and not any("fragmenting.py:" in stack for stack in functions)
     upright, icicle = tmp_path / "upright.svg", tmp_path / "icicle.svg"
     analyze("flamegraph", "--of", "allocated", "-o", upright, recorded.report)
-    analyze("flamegraph", "--of", "allocated", "--icicle", "-o", icicle, recorded.report)
+    analyze("flamegraph", "--of", "allocated", "--format", "icicle", "-o", icicle, recorded.report)
     for picture in (upright, icicle):
         boxes = svg.boxes(picture)
         assert boxes[0].width == sum(size for (size,) in allocated.values())

@@ -93,7 +93,7 @@ def test_the_same_records_read_the_same(recorded, again, analyze, analyze_json):
     for view in (*lines, *ledgers):
         rows = [analyze_json(*view, report) for report in (full, again)]
         assert rows[0] == rows[1] and rows[0], view
-    for view in (("tree",), ("ledger", "--segments"), ("flamegraph", "--folded"), ("flamegraph", "--folded", "--at", "end")):
+    for view in (("tree",), ("ledger", "--segments"), ("flamegraph", "--format", "folded"), ("flamegraph", "--format", "folded", "--at", "end")):
         texts = [analyze(*view, report).stdout for report in (full, again)]
         assert texts[0] == texts[1] and texts[0], view
     devices = [analyze_json("report", "--all", report)["devices"] for report in (full, again)]
@@ -125,7 +125,7 @@ def test_lines_ledgers_and_flamegraphs_are_those_of_every_event(recorded, analyz
     for at in ("peak", "end"):
         ledgers = [analyze_json("ledger", "--at", at, report) for report in (full, bounded)]
         assert list(map(comparable, ledgers[0])) == list(map(comparable, ledgers[1])), at
-        graphs = [analyze("flamegraph", "--folded", "--at", at, report).stdout for report in (full, bounded)]
+        graphs = [analyze("flamegraph", "--format", "folded", "--at", at, report).stdout for report in (full, bounded)]
         assert graphs[0] == graphs[1] and graphs[0], at
 
 

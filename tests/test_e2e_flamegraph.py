@@ -100,15 +100,15 @@ def test_folding_changes_no_bytes(environment, level, analyze, analyze_json, tmp
         assert boxes[0].width == svg.bytes_in_title(boxes[0].title) == figure
         own = svg.own_widths(boxes)
         assert min(own) >= 0 and sum(own) == figure
-        lines = analyze("flamegraph", "--folded", "--level", level, *options, report).stdout.splitlines()
+        lines = analyze("flamegraph", "--format", "folded", "--level", level, *options, report).stdout.splitlines()
         assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == figure
 
 
 @pytest.mark.parametrize("environment", TORCHES)
 def test_dispatch_is_folded_unless_all_frames_are_asked_for(environment, analyze):
     report = trained(environment).report
-    folded = analyze("flamegraph", "--folded", report).stdout
-    native = analyze("flamegraph", "--folded", "--native", report).stdout
+    folded = analyze("flamegraph", "--format", "folded", report).stdout
+    native = analyze("flamegraph", "--format", "folded", "--native", report).stdout
     for dispatch in ("_call_impl", "c10::", "at::_ops::", "torch::autograd::", "run_path"):
         assert dispatch not in folded and dispatch in native, dispatch
     for asked in ("aten::conv2d", "aten::linear", "backward: ConvolutionBackward0"):
@@ -121,7 +121,7 @@ def test_inverted_stacks_begin_with_the_newest_frame(analyze, tmp_path):
     """The same bytes, each stack the other way round, so that a function is one box below all its callers."""
     report = trained("torch215").report
     upright, inverted = (
-        dict(line.rsplit(" ", 1) for line in analyze("flamegraph", "--folded", *of, report).stdout.splitlines()) for of in ([], ["--inverted"])
+        dict(line.rsplit(" ", 1) for line in analyze("flamegraph", "--format", "folded", *of, report).stdout.splitlines()) for of in ([], ["--inverted"])
     )
     assert {";".join(reversed(stack.split(";"))): size for stack, size in upright.items()} == inverted
     boxes = draw(analyze, tmp_path / "x.svg", "--inverted", report)
@@ -135,7 +135,7 @@ def test_inverted_stacks_begin_with_the_newest_frame(analyze, tmp_path):
 
 
 def test_the_library_that_allocates_is_named(analyze):
-    folded = analyze("flamegraph", "--folded", "--level", "driver", trained("torch215").report).stdout
+    folded = analyze("flamegraph", "--format", "folded", "--level", "driver", trained("torch215").report).stdout
     handles = [line.split(";") for line in folded.splitlines() if "cublasCreate" in line]
     assert handles and all(re.match(r"cublasCreate_v2\b", frames[-1]) and frames[-2].startswith("aten::") for frames in handles)
 
@@ -153,7 +153,7 @@ def test_a_window_without_a_width_is_no_error(chromium, analyze, tmp_path):
     assert chromium.errors() == []
 
 
-@pytest.mark.parametrize("options", ([], ["--native"], ["--icicle"], ["--color-by", "category"]))
+@pytest.mark.parametrize("options", ([], ["--native"], ["--format", "icicle"], ["--color-by", "category"]))
 def test_labels_have_the_line_and_are_cut_at_their_end(options, here, analyze, tmp_path):
     boxes = draw(analyze, tmp_path / "x.svg", *options, here)
     titles = [box.title for box in boxes]
@@ -213,7 +213,7 @@ def test_what_is_gone_is_summed(analyze, tmp_path):
     report = trained("torch215").report
     picture = tmp_path / "x.svg"
     draw(analyze, picture, "--from", "peak", "--at", "end", report)
-    lines = analyze("flamegraph", "--folded", "--from", "peak", "--at", "end", report).stdout.splitlines()
+    lines = analyze("flamegraph", "--format", "folded", "--from", "peak", "--at", "end", report).stdout.splitlines()
     figures = [tuple(map(int, line.rsplit(" ", 2)[1:])) for line in lines]
     gone = [before for before, after in figures if not after]
     said = re.search(r"no longer live, and not drawn: (\S+) MiB of (\d+) stacks", picture.read_text())

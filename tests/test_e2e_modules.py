@@ -116,7 +116,7 @@ def test_sums_are_the_level_s_figure(runs, analyze_json, name):
         assert sum(row["bytes"] for row in rows) == figure
         tree = analyze_json("tree", "--by", "module", "--at", moment, this.report)
         assert tree["bytes"] == figure
-        folded = harness.analyze("flamegraph", "--by", "module", "--folded", "--at", moment, this.report).stdout
+        folded = harness.analyze("flamegraph", "--by", "module", "--format", "folded", "--at", moment, this.report).stdout
         assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == figure
 
 

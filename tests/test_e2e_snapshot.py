@@ -111,7 +111,7 @@ def test_native_frames_and_expandable_segments(dumped, analyze, analyze_json):
     ):
         said = analyze(*command, report).stdout
         assert "hooks armed" not in said and "agrees with NVML" not in said, command
-    folded = analyze("flamegraph", "--native", "--folded", "--at", "end", report).stdout
+    folded = analyze("flamegraph", "--native", "--format", "folded", "--at", "end", report).stdout
     assert "torch::CapturedTraceback" not in folded, "what takes the stack is no part of it"
     assert "torch_snapshot.py" in folded and "at::" in folded
 

@@ -86,7 +86,7 @@ def view(*arguments, env=None, check=True):
 def stacks(report, *options, env=None):
     """The folded stacks, each as its frames between the program's own."""
     found = []
-    for line in view("flamegraph", "--folded", *options, report, env=env).stdout.splitlines():
+    for line in view("flamegraph", "--format", "folded", *options, report, env=env).stdout.splitlines():
         frames = line.rsplit(" ", 1)[0].split(";")
         start = max(at for at, frame in enumerate(frames) if re.match(r"main\b|symbols_main", frame))
         ends = [at for at, frame in enumerate(frames) if re.match(r"allocate\b", frame)]
@@ -307,8 +307,8 @@ def test_another_machines_files_below_a_sysroot(libraries, record, nowhere, tmp_
     copied = root / str(library).lstrip("/")
     copied.parent.mkdir(parents=True)
     library.rename(copied)
-    assert "hidden" not in str(view("flamegraph", "--folded", report).stdout)
-    found = view("flamegraph", "--folded", "--sysroot", root, report).stdout
+    assert "hidden" not in str(view("flamegraph", "--format", "folded", report).stdout)
+    found = view("flamegraph", "--format", "folded", "--sysroot", root, report).stdout
     assert ";".join(here[0]) in found
     # What the sysroot does not have is not taken from this machine.
     assert "symbols_main-" in found
@@ -318,7 +318,7 @@ def views(report, *options, env=None):
     """Every view that shows native functions, and some that do not."""
     svg = report.parent / "view.svg"
     shown = {
-        "folded": view("flamegraph", "--folded", *options, report, env=env).stdout,
+        "folded": view("flamegraph", "--format", "folded", *options, report, env=env).stdout,
         "svg": view("flamegraph", "-o", svg, *options, report, env=env) and svg.read_text(),
         "tree": view("tree", "--native", "--all", *options, report, env=env).stdout,
         "tree.json": harness.unwrapped(view("tree", "--native", "--format", "json", *options, report, env=env).stdout),
@@ -410,7 +410,7 @@ def test_damage_to_the_names_is_said(libraries, record, tmp_path):
     assert done.returncode == 3 and "names were embedded" in done.stdout, harness.described(done)
     # The capture itself can still be given its names again.
     view("check", embedded, "--symbolize", embedded, check=False)
-    assert "hidden" in view("flamegraph", "--folded", embedded, check=False).stdout
+    assert "hidden" in view("flamegraph", "--format", "folded", embedded, check=False).stdout
 
 
 def test_errors_leave_no_file_behind(libraries, record, tmp_path):
@@ -464,19 +464,19 @@ def test_a_capture_that_is_still_written_is_refused(build_c, libraries, tmp_path
 
 def test_code_made_at_run_time_is_named_from_its_map(record, tmp_path):
     report, done = record("jit")
-    folded = view("flamegraph", "--folded", report).stdout
+    folded = view("flamegraph", "--format", "folded", report).stdout
     assert "(JIT code)" in folded and "made_here" not in folded
     pid, address = done.stdout.split()[:2]
     beside = report.parent / f"perf-{pid}.map"
     beside.write_text(f"{address} 8 made_here\n")
-    named = view("flamegraph", "--folded", report).stdout
+    named = view("flamegraph", "--format", "folded", report).stdout
     assert named == folded.replace("(JIT code)", "made_here (JIT code)")
     embedded = tmp_path / "elsewhere" / "report.bin"
     embedded.parent.mkdir()
     view("check", report, "--symbolize", embedded)
     beside.unlink()
-    assert view("flamegraph", "--folded", embedded).stdout == named
-    assert view("flamegraph", "--folded", report).stdout == folded
+    assert view("flamegraph", "--format", "folded", embedded).stdout == named
+    assert view("flamegraph", "--format", "folded", report).stdout == folded
 
 
 def test_a_map_of_an_earlier_process_with_the_number_is_not_used(record):
@@ -491,11 +491,11 @@ def test_a_map_of_an_earlier_process_with_the_number_is_not_used(record):
         written_at = report.stat().st_mtime
         for age, is_used in ((-3600, False), (3600, False), (0, True)):
             os.utime(stale, (written_at + age, written_at + age))
-            folded = view("flamegraph", "--folded", report).stdout
+            folded = view("flamegraph", "--format", "folded", report).stdout
             assert ("made_here" in folded) == is_used, age
         if os.geteuid() == 0:
             os.chown(stale, 65_534, -1)
-            assert "made_here" not in view("flamegraph", "--folded", report).stdout, "a stranger's map"
+            assert "made_here" not in view("flamegraph", "--format", "folded", report).stdout, "a stranger's map"
     finally:
         stale.unlink()
 
@@ -508,6 +508,6 @@ def test_a_training_with_embedded_names_says_the_same_anywhere(forks, nowhere, t
     said = view("check", report, "--symbolize", embedded).stdout
     places = re.search(r"([\d,]+) of ([\d,]+) places", said)
     assert int(places[1].replace(",", "")) > 0.95 * int(places[2].replace(",", "")), said
-    here = view("flamegraph", "--native", "--folded", report).stdout
-    assert view("flamegraph", "--native", "--folded", *options, embedded, env=env).stdout == here
+    here = view("flamegraph", "--native", "--format", "folded", report).stdout
+    assert view("flamegraph", "--native", "--format", "folded", *options, embedded, env=env).stdout == here
     assert "at::_ops::" in here

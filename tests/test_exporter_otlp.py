@@ -54,7 +54,7 @@ def test_a_receiver_gets_the_capture_s_figures(tmp_path, python_env):
         program.allocate(16)
         program.tell("card")
         program.tell("step")
-        with Exporter(program.report, options=("--otlp", receiver.url, "--otlp-every", "1")) as exporter:
+        with Exporter(program.report, options=("--otlp", receiver.url)) as exporter:
             resource, points = receiver.with_value("gpumem.steps", None, 1)
             assert resource == {"service.name": "gpumem-exporter", "host.name": socket.gethostname()}
             unit, kind, rising, labels, value, _ = points["gpumem.process_memory", "driver"]
@@ -77,7 +77,7 @@ def test_a_collector_passes_them_on(tmp_path, python_env):
     agent = Path(harness.run([python, "-c", where]).stdout.strip()) / "rotel-agent"
     port, unused = free_port(), free_port()
     agent.chmod(0o755)
-    options = ("--otlp", f"http://127.0.0.1:{port}", "--otlp-every", "1")
+    options = ("--otlp", f"http://127.0.0.1:{port}")
     with Program(tmp_path, python_env("py312")) as program, Receiver(python) as receiver:
         collector = [
             agent, "start", "--otlp-http-endpoint", f"127.0.0.1:{port}", "--otlp-grpc-endpoint", f"127.0.0.1:{unused}", "--exporter", "otlp",
@@ -105,7 +105,7 @@ def test_a_collector_that_is_not_there_is_one_line(tmp_path):
         # A port of this test's own that refuses connections until `listen`.
         listener.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        with Exporter(tmp_path, options=("--otlp", url, "--otlp-every", "1")) as exporter:
+        with Exporter(tmp_path, options=("--otlp", url)) as exporter:
             line = exporter.process.stderr.readline()
             assert f"{url}/v1/metrics: " in line and "tried again every 1 s" in line
             # It has failed again by the time that a listener has seen two more attempts.

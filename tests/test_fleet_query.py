@@ -225,7 +225,8 @@ def test_what_cannot_be_answered_is_one_line(fleet, tmp_path):
 
 
 def test_each_query_says_what_it_answers_and_its_columns(fleet):
-    listed = gpumem("query", "--list").stdout
+    listed = gpumem("query").stdout
+    assert gpumem("query", "--list").stdout == listed
     for query in queries.known():
         assert query.name in listed and query.about
         engine = Engine()

@@ -90,7 +90,7 @@ def test_what_is_left_or_unreadable_is_said(tmp_path):
     assert others[1] == f"running: {young}"
     assert {file.rsplit("/", 1)[1] for file, in rows(tmp_path / "d", "ranks", "file")} == {"old.bin", "copy.bin"}
     done = fleet.fleet("ingest", captures / "nowhere", tmp_path / "d", check=False)
-    assert done.returncode == 3 and "nowhere: no such file or folder" in done.stdout
+    assert done.returncode == 3 and "nowhere: No such file or directory (os error 2): record one with" in done.stdout
 
 
 def test_a_kill_before_any_change_loses_and_duplicates_nothing(build_c, tmp_path):

@@ -193,6 +193,7 @@ def test_figures_are_those_of_the_views(client, root):
             ours = session.all("lines", capture="runs/torch-return.bin", **arguments)
             assert len(ours["rows"]) == len(theirs)
             assert theirs or arguments == {"of": "kept"}
+            assert ("the end of the last step or round" in ours["at"]) == (arguments == {"of": "kept"})
             assert all(map(same, ours["rows"], theirs)), arguments
             assert ours["together_bytes"] == sum(row["bytes"] for row in theirs)
         theirs = harness.analyze_json("leaks", "--steps", "1", copy)
@@ -325,6 +326,7 @@ def test_errors_say_what_to_ask_next(client, root):
         said = refusal(session, "lines", capture="clean.bin", at="step 99")
         assert "step 99 did not end" in said and "name one of those" in said
         assert "expected peak, end, oom" in refusal(session, "lines", capture="clean.bin", at="later")
+        assert "at 1.5: expected the number of an event, or text such as peak" in refusal(session, "lines", capture="clean.bin", at=1.5)
         assert "by category goes with of live and of allocated only" in refusal(session, "lines", capture="clean.bin", by="category", of="kept")
         assert "step begins with 1" in refusal(session, "lines", capture="clean.bin", step=0)
         assert "from 0 to 100" in refusal(session, "tree", capture="clean.bin", least_percent=101)

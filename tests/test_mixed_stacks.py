@@ -25,7 +25,7 @@ def test_c_frames_stand_between_their_python_frames(
     library = build_c("call_back.c", "-shared", "-fPIC", "-DANSWER=1")
     done = simulate([python_env(version), harness.WORKLOADS / "mixed_stack.py", library], preload=True)
     expected = {size: ["<module>", *names] for size, names in json.loads(done.stdout)}
-    folded = analyze("flamegraph", "--native", "--level", "driver", "--folded", tmp_path / "report.bin")
+    folded = analyze("flamegraph", "--native", "--level", "driver", "--format", "folded", tmp_path / "report.bin")
     found = {}
     for line in folded.stdout.splitlines():
         stack, size = line.rsplit(" ", 1)

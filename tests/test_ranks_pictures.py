@@ -29,7 +29,7 @@ def told():
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     out = tmp_path_factory.mktemp("ranks-page") / "ranks.html"
-    done = harness.run([harness.ANALYZER, "ranks", "--html", out, "--mesh", f"pp=2,dp={WORLD // 2}", RANKS])
+    done = harness.run([harness.ANALYZER, "ranks", "-o", out, "--mesh", f"pp=2,dp={WORLD // 2}", RANKS])
     assert done.stdout.startswith(f"{out}: ")
     return out
 
@@ -320,9 +320,9 @@ def fills(out):
 @pytest.mark.parametrize(
     "arguments, status, says",
     [
-        (["--timeline", "--html", "x"], 2, "cannot be used with"),
-        (["--html", "x", "--flamegraph", "y"], 2, "cannot be used with"),
-        (["--html", "x", "--format", "json"], 2, "cannot be used with"),
+        (["--timeline", "-o", "x"], 2, "cannot be used with"),
+        (["-o", "x", "--flamegraph", "y"], 2, "cannot be used with"),
+        (["-o", "x", "--format", "json"], 2, "cannot be used with"),
         (["--all", "--timeline"], 2, "cannot be used with"),
         (["--level", "process"], 2, "--timeline"),
         (["--of", "mean"], 2, "--flamegraph"),

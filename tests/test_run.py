@@ -170,8 +170,8 @@ def test_a_program_of_musl_is_not_preloaded(gpumem, tmp_path):
 
 def test_options_become_the_librarys(gpumem):
     done = gpumem(
-        "run", "--output", "a %p.bin", "--limit", "1.5GiB,1=2 GB", "--bounded", "64MiB", "--stacks", "python",
-        "--stack-sample", "512KiB", "--free-stacks", "--no-report", "-c",
+        "run", "--output", "a %p.bin", "--limit", "1.5GiB,1=2 GB", "--bounded", "64MiB", "--stacks", "python,frees",
+        "--stack-sample", "512KiB", "--no-report", "-c",
         "import os; print({k: v for k, v in sorted(os.environ.items()) if k.startswith('GPUMEM_') and 'SIM' not in k and k != 'GPUMEM_BUILT'})",
         env={"GPUMEM_SAMPLE_MS": "50"},
     )  # fmt: skip

@@ -164,7 +164,7 @@ def test_the_analyzer_tells_the_same(seed, threads, devices, program, simulate, 
         assert of["change_bytes"] == sum(f["live_bytes"] - f["start_bytes"] for f in own)
         assert of["most_above_bytes"] == max(f["peak_bytes"] - f["start_bytes"] for f in own)
     assert [mark["name"] for mark in found["marks"]] == ["joined"]
-    text = harness.analyze("lines", "--by", "scope", "--each", report, check=False).stdout
+    text = harness.analyze("lines", "--by", "scope", "--all", report, check=False).stdout
     assert "early and anew" in text and "joined" in text and "goes on" in text
     assert found["left_out"] == found["without_begin"] == found["marks_left_out"] == 0
 

@@ -16,6 +16,7 @@
 pub mod account;
 pub mod answers;
 pub mod ask;
+pub mod captures;
 pub mod envelope;
 pub mod export;
 #[cfg(feature = "databases")]

@@ -29,7 +29,6 @@ mod file;
 #[doc(hidden)]
 pub mod fuzzing;
 mod header;
-mod identity;
 mod ids;
 mod index;
 mod layout;
@@ -54,8 +53,8 @@ pub use coordinates::Coordinates;
 pub use counters::CounterValues;
 pub use definition::*;
 pub use event::*;
-pub use identity::Identity;
 pub use ids::*;
+pub use reader::ring_file::is_ring;
 pub use reader::{
     Bounded, Counters, Damage, Follow, Header, Integrity, LossRange, OpenError, Progress,
     ReadError, Reader, Record, RingState,

@@ -32,7 +32,7 @@ Usage: gpumem COMMAND …
   live --metrics CAPTURE | FOLDER | PATTERN …
                             serves metrics of running programs for Prometheus
   mcp [--root DIR]…         serves captures to AI assistants (Model Context Protocol)
-  kernel [--user | --prefix PATH | --sys-prefix] [--name NAME]
+  kernel [--user | --prefix PATH] [--name NAME]
                             adds a recorded Jupyter kernel, in which %%gpumem works
   doctor [--simulate]       checks whether recording works on this machine (gpumem doctor --help)
   library                   prints the path of libgpumem.so: LD_PRELOAD=$(gpumem library) python train.py

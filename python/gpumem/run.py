@@ -4,13 +4,13 @@ import argparse
 import os
 import sys
 import tempfile
-from typing import Dict, List, Mapping, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ._launch import launcher
 from ._machine import installed
 from ._plan import inside
 from ._text import sizes
-from ._text.messages import say
+from ._text.messages import Renamed, say
 
 _DESCRIPTION = """\
 Runs a program with libgpumem.so preloaded. When the program ends, prints where
@@ -60,6 +60,15 @@ def _distance(text: str) -> str:
     return str(size)
 
 
+def _stacks(text: str) -> Tuple[Optional[str], bool]:
+    """The kind of stacks, if it is named, and whether frees have them."""
+    words = text.split(",")
+    kinds = [word for word in words if word != "frees"]
+    if len(words) != len(set(words)) or len(kinds) > 1 or not {*kinds} <= {"mixed", "python", "native", "off"}:
+        raise argparse.ArgumentTypeError(f"{text!r} is not mixed, python, native or off, or that and `,frees`")
+    return (kinds[0] if kinds else None), len(words) > len(kinds)
+
+
 def _limit(text: str) -> str:
     """A limit in the library's format: a size for every GPU, or for GPUs by number, `24GiB,1=16GiB`."""
     parts = []
@@ -93,17 +102,16 @@ def _parser() -> argparse.ArgumentParser:
         help="fixed size of the capture, for runs of weeks: 64MiB (GPUMEM_BOUNDED)",
     )
     parser.add_argument(
-        "--stacks", choices=("mixed", "python", "native", "off"),
-        help="stacks that each event records (GPUMEM_STACKS)",
+        "--stacks", metavar="KIND[,frees]", type=_stacks,
+        help="stacks that each event records: mixed, python, native or off (GPUMEM_STACKS); with `frees` also the line of "
+        "each free (GPUMEM_FREE_STACKS)",
     )
     parser.add_argument(
         "--stack-sample", metavar="SIZE", type=_distance,
         help="record one stack per this many allocated bytes on average: 512KiB; totals stay exact, bytes by "
         "line are estimates (GPUMEM_STACK_SAMPLE)",
     )
-    parser.add_argument(
-        "--free-stacks", action="store_true", help="also record the line of each free (GPUMEM_FREE_STACKS)"
-    )
+    parser.add_argument("--free-stacks", action=Renamed, form="`--stacks KIND,frees`", const=True)
     parser.add_argument(
         "--simulate", action="store_true",
         help="run on a simulated GPU: memory is counted as on a card, kernels compute nothing",
@@ -141,13 +149,14 @@ def _changes(options: argparse.Namespace, reports: bool) -> Dict[str, str]:
     if reports and "GPUMEM_QUIET" not in os.environ:
         # The line with the capture's name would only repeat the report's first line.
         quiet, postmortem = "1", os.environ.get("GPUMEM_POSTMORTEM", "on")
+    kind, frees = options.stacks or (None, False)
     named = {
         "GPUMEM_OUTPUT": options.output,
         "GPUMEM_LIMIT": options.limit,
         "GPUMEM_BOUNDED": options.bounded,
-        "GPUMEM_STACKS": options.stacks,
+        "GPUMEM_STACKS": kind,
         "GPUMEM_STACK_SAMPLE": options.stack_sample,
-        "GPUMEM_FREE_STACKS": "on" if options.free_stacks else None,
+        "GPUMEM_FREE_STACKS": "on" if frees or hasattr(options, "free_stacks") else None,
         "GPUMEM_QUIET": quiet,
         "GPUMEM_POSTMORTEM": postmortem,
     }

@@ -145,7 +145,7 @@ pub enum Command {
     /// Peaks before and after a change, checked against limits and budgets: a comment for CI
     #[command(
         after_help = "Examples:\n  gpumem-analyze ci --base base.bin --head head.bin --fail-over 2%\n  \
-        gpumem-analyze ci --base main/ --head pr/ --fail-over 64MiB --comment comment.md\n  \
+        gpumem-analyze ci --base main/ --head pr/ --fail-over 64MiB -o comment.md\n  \
         gpumem-analyze ci --head pr/                    # only the budgets of gpumem.toml\n  \
         gpumem-analyze ci --head main/ --history .gpumem/history --trend trend.svg\n\n\
         Exit code 4: a limit or a budget is exceeded; 3: a capture is partial and was not checked."
@@ -170,9 +170,9 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  gpumem-analyze flamegraph report.bin          # writes report.svg\n  \
         gpumem-analyze flamegraph --at end -o end.svg report.bin\n  \
-        gpumem-analyze flamegraph --folded report.bin | sort -k2\n  \
+        gpumem-analyze flamegraph --format folded report.bin | sort -k2\n  \
         gpumem-analyze flamegraph --from step=2 --at step=20 report.bin\n  \
-        gpumem-analyze flamegraph --diff before.bin --icicle report.bin\n  \
+        gpumem-analyze flamegraph --diff before.bin --format icicle report.bin\n  \
         gpumem-analyze flamegraph --native --color-by category report.bin\n\n\
         The widths sum to the level's figure at that point in time. The same capture gives the same file."
     )]

@@ -33,7 +33,7 @@ const COMMANDS: [(&str, Form); 38] = [
     ("ledger --pool @", Form::Text),
     ("lines --by size @", Form::Text),
     ("lines --by thread @ --format json", Form::Json),
-    ("lines --by scope @ --each", Form::Text),
+    ("lines --by scope @ --all", Form::Text),
     ("lines --by scope @ --format json", Form::Json),
     ("changes @", Form::Text),
     ("changes @ --format json", Form::Json),

@@ -25,11 +25,7 @@ const RENAMED: [Renamed; 12] = [
     ("hints", &["report", "--hints"], &[]),
     ("recover", &["check"], &[]),
     ("scopes", &["lines", "--by", "scope"], &[]),
-    (
-        "sizes",
-        &["lines", "--by", "size"],
-        &[("--exact", "--each")],
-    ),
+    ("sizes", &["lines", "--by", "size"], &[("--exact", "--all")]),
     ("summary", &["report", "--all"], &[]),
     (
         "symbolize",
@@ -41,9 +37,15 @@ const RENAMED: [Renamed; 12] = [
 ];
 
 /// Options of earlier releases: the name, the new one, and the unit that a value has now.
-const OPTIONS: [(&str, &str, &str); 3] = [
+const OPTIONS: [(&str, &str, &str); 9] = [
+    ("--comment", "--output", ""),
+    ("--each", "--all", ""),
+    ("--folded", "--format=folded", ""),
+    ("--html", "--output", ""),
+    ("--icicle", "--format=icicle", ""),
     ("--lines", "--top", ""),
     ("--no-source-text", "--no-source", ""),
+    ("--otlp-every", "--every", ""),
     ("--within-ms", "--within", "ms"),
 ];
 
@@ -239,7 +241,7 @@ mod tests {
     #[test]
     fn old_commands_are_forms_of_others() {
         for (old, new) in [
-            ("a sizes --exact r.bin", "a lines --by size --each r.bin"),
+            ("a sizes --exact r.bin", "a lines --by size --all r.bin"),
             (
                 "a --color never threads r.bin",
                 "a --color never lines --by thread r.bin",

@@ -1,6 +1,7 @@
 //! The accuracy facts that each answer has.
 
 use gpumem_analyzer::account::{Ending, place};
+use gpumem_analyzer::ask::Pivot;
 use gpumem_analyzer::session::Session;
 use gpumem_capture::{DeviceOrdinal, Level};
 use serde_json::{Map, Value, json};
@@ -47,6 +48,15 @@ pub fn facts(session: &Session) -> Map<String, Value> {
         facts.insert("bounded_from_event".into(), restored.from.0.into());
     }
     facts
+}
+
+/// What a bounded capture lacks of an answer.
+pub fn lacking(session: &Session, question: &Pivot) -> Option<String> {
+    let (what, restored) = question.lacks_older().zip(session.replay.restored)?;
+    Some(format!(
+        "a bounded capture keeps only its newest records: {what} before event {} are missing",
+        restored.from.0
+    ))
 }
 
 /// Levels whose rows do not add up to the level's own figure: (device, sum, figure).

@@ -7,6 +7,7 @@ use gpumem_analyzer::views::Within;
 use gpumem_capture::Level;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::Value;
 
 /// A level of memory.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
@@ -72,16 +73,14 @@ impl Default for Moment {
 
 impl<'de> Deserialize<'de> for Moment {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// A number is an event's.
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Given {
-            Event(u64),
-            Text(String),
-        }
-        let text = match Given::deserialize(deserializer)? {
-            Given::Event(event) => event.to_string(),
-            Given::Text(text) => text,
+        // A number is an event's.
+        let text = match Value::deserialize(deserializer)? {
+            Value::String(text) => text,
+            number if number.is_u64() => number.to_string(),
+            other => {
+                let wrong = "expected the number of an event, or text such as peak, step 3 or 1.5s";
+                return Err(D::Error::custom(format!("at {other}: {wrong}")));
+            }
         };
         read(&text).map(Self).map_err(D::Error::custom)
     }
@@ -102,7 +101,7 @@ fn read(text: &str) -> Result<At, String> {
 #[cfg(test)]
 mod tests {
     use gpumem_capture::Seq;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -117,5 +116,10 @@ mod tests {
         }
         let said = read(json!("later")).unwrap_err().to_string();
         assert!(said.contains("expected peak, end, oom"), "{said}");
+        for (given, shown) in [(json!(1.5), "1.5"), (json!(-3), "-3"), (json!([1]), "[1]")] {
+            let said = read(given).unwrap_err().to_string();
+            let wanted = format!("at {shown}: expected the number of an event, or text");
+            assert!(said.starts_with(&wanted), "{said}");
+        }
     }
 }

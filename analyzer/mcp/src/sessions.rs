@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use gpumem_analyzer::ask::{CaptureFile, Later, Passes, Pivot, SecondPass, Stacks, Wrong};
+use gpumem_analyzer::ask::{CaptureFile, Later, Of, Passes, Pivot, SecondPass, Stacks, Wrong};
 use gpumem_analyzer::replay::{At, OutOfMemory, Query};
 use gpumem_analyzer::session::{self, Session};
 use gpumem_analyzer::unanswered::Unanswered;
@@ -59,7 +59,11 @@ impl Sessions {
     ) -> Result<(Arc<Session>, Stacks), Refusal> {
         question.check()?;
         if !question.is_of_one_pass() {
-            let (session, stacks) = question.read(&mut Several::open(capture)?)?;
+            let (session, mut stacks) = question.read(&mut Several::open(capture)?)?;
+            let is_of_rounds = matches!(question.of, Of::Kept | Of::Growing);
+            if is_of_rounds && question.at == At::Peak {
+                stacks.when += "; without at, or at peak: the end of the last step or round";
+            }
             return Ok((Arc::new(session), stacks));
         }
         let session = self.read(capture, question.query())?;

@@ -15,7 +15,6 @@ mod events;
 mod failures;
 mod frames;
 mod held;
-mod identity;
 mod ledger;
 mod options;
 mod outliers;
@@ -28,7 +27,6 @@ mod tests;
 mod version;
 mod words;
 
-pub use identity::identity_of;
 pub use options::Options;
 pub use outliers::{FleetOutliers, Outlying};
-pub use taken::{Taken, rows, take};
+pub use taken::{Taken, key, rows, take};

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use gpumem_capture::Record;
-use gpumem_dataset::{CaptureRows, Event, Line};
+use gpumem_capture::{Header, Record};
+use gpumem_dataset::{CaptureRows, Event, Key, Keyed, Line};
 
 use super::book::Book;
 use super::failures::FailureWatch;
 use super::options::Options;
-use super::{events, failures, held, identity, ledger, rank, run, series, version};
+use super::{events, failures, held, ledger, rank, run, series, version};
 use crate::ask::CaptureFile;
 use crate::ranks::{CourseWatch, StepWatch};
 use crate::replay::{At, Query, Replay};
@@ -21,6 +21,17 @@ pub struct Taken {
     file: CaptureFile,
     session: Session,
     options: Options,
+}
+
+/// A capture's key. The nonce is random and different in every capture. It distinguishes captures of one process, which
+/// may write several, and those of processes on two machines with the same number and start time. It cannot be guessed,
+/// so no secret is needed.
+pub fn key(of: &Header) -> Key {
+    Keyed::new("capture")
+        .with(&of.nonce.to_string())
+        .with(&of.pid.to_string())
+        .with(&of.started_wall_ns.to_string())
+        .key()
 }
 
 /// The rows of a capture; `name` is the source of the capture in the row of `ranks`.
@@ -43,7 +54,7 @@ pub fn take(path: &Path, name: &str, options: &Options) -> Result<Taken, Error> 
     })?;
     let replay = &session.replay;
     let started = session.header.started_wall_ns;
-    let capture = identity::key((&session.header).into());
+    let capture = key(&session.header);
     let mut book = Book::new(&session, options);
     let mut held = held::HeldRows::new(capture);
     held.add(replay, "peak", At::Peak, &mut book);

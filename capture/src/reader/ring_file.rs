@@ -36,7 +36,7 @@ pub(crate) struct Ring {
 pub(crate) fn find(header: &StaticHeader, owner: u32) -> Result<Option<Ring>, String> {
     match &header.ring_at {
         // A capture chooses the path: without a ring's name, or of another boot, no file is looked for.
-        RingAt::File(path) if is_of_this_boot(header) && has_name(path.path()) => {
+        RingAt::File(path) if is_of_this_boot(header) && is_ring(path.path()) => {
             match open(path.path(), owner)? {
                 Some(ring) => ring.of(header).map(Some),
                 None => Ok(None),
@@ -124,7 +124,7 @@ fn is_of_this_boot(header: &StaticHeader) -> bool {
 }
 
 /// Whether a path's last part is the name of a ring.
-fn has_name(path: &Path) -> bool {
+pub fn is_ring(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     name.starts_with(ring_file::NAME_PREFIX.as_bytes())
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from .._machine import installed
-from .._text.messages import say
+from .._text.messages import Renamed, say
 
 
 def specification(python: str, display_name: str) -> Dict[str, Any]:
@@ -39,8 +39,8 @@ def main(words: List[str]) -> int:
         prog="gpumem kernel", description="Adds a Jupyter kernel that is recorded, so that %%gpumem works in it."
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--sys-prefix", action="store_true", help="in this Python's environment (the default)")
-    where.add_argument("--user", action="store_true", help="for all of this user's Jupyters")
+    where.add_argument("--sys-prefix", dest="user", action=Renamed, form="the default", const=False)
+    where.add_argument("--user", action="store_true", help="for all of this user's Jupyters. Default: in this Python's environment")
     where.add_argument("--prefix", metavar="PATH", help="below PATH/share/jupyter")
     parser.add_argument("--name", default="gpumem", help="the kernel's name (gpumem)")
     options = parser.parse_args(words)

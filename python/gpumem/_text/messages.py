@@ -1,11 +1,12 @@
-"""Messages and progress on stderr, results on stdout, text for 80 columns, and tables."""
+"""Messages and progress on stderr, results on stdout, text for 80 columns, tables, and options with a new form."""
 
+import argparse
 import os
 import sys
 import textwrap
 import time
 from pathlib import Path
-from typing import Callable, Collection, List, Sequence
+from typing import Any, Callable, Collection, List, Optional, Sequence
 
 
 def say(text: str) -> None:
@@ -42,6 +43,19 @@ def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = ()) -> List[s
 
 def _cell(text: str, width: int, is_left: bool) -> str:
     return text.ljust(width) if is_left else text.rjust(width)
+
+
+class Renamed(argparse.Action):
+    """An option of earlier releases. It works until the next release, with a line that names the new form."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, form: str, const: Any = None, **more: Any) -> None:
+        more = {**more, "nargs": 0} if const is not None else more
+        super().__init__(option_strings, dest, const=const, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **more)
+        self._form = form
+
+    def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, name: Optional[str] = None) -> None:
+        say(f"`{name}` is now {self._form}: the old name works until the next release")
+        setattr(options, self.dest, value if self.const is None else self.const)
 
 
 class Progress:

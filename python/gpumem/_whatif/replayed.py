@@ -17,7 +17,8 @@ from .form import FORM
 from .search import search
 from .servers import Failed, Servers
 
-_GIVEN = ("-h", "--help", "--whatif")
+# The analyzer answers these, or has the error.
+_GIVEN = ("-h", "--help", "--whatif", "--all", "--debug-dir", "--symbols", "--sysroot")
 
 
 def main(view: str, words: Sequence[str]) -> int:

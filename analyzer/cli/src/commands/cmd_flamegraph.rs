@@ -41,6 +41,18 @@ pub enum ColourByArg {
     Category,
 }
 
+/// What is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum FormatArg {
+    /// A picture, with the oldest frames at the bottom (with --inverted, the newest)
+    #[default]
+    Svg,
+    /// A picture, with these frames at the top
+    Icicle,
+    /// A line for each stack
+    Folded,
+}
+
 /// `flamegraph`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -60,20 +72,17 @@ pub struct Args {
     #[arg(long)]
     pub native: bool,
     /// What the colours show
-    #[arg(long = "color-by", alias = "colour-by", value_enum, default_value_t, conflicts_with_all = ["diff", "from", "folded"])]
+    #[arg(long = "color-by", alias = "colour-by", value_enum, default_value_t, conflicts_with_all = ["diff", "from"])]
     pub colour_by: ColourByArg,
     /// Start at the newest frames: the bytes that each function holds itself, with its callers below
     #[arg(long)]
     pub inverted: bool,
-    /// Draw the oldest frames at the top (with --inverted, the newest)
-    #[arg(long)]
-    pub icicle: bool,
-    /// The file to write; `-`: standard output. Default: the capture's name with .svg
+    /// The file to write; `-`: standard output. Default: the capture's name with .svg; standard output for folded stacks
     #[arg(short, long, value_name = "OUT.svg")]
     pub output: Option<PathBuf>,
-    /// Write folded stacks instead of a picture. Default: to standard output
-    #[arg(long)]
-    pub folded: bool,
+    /// What is written
+    #[arg(long, value_enum, default_value_t)]
+    pub format: FormatArg,
     /// Where names are looked for.
     #[command(flatten)]
     pub symbols: SymbolArgs,
@@ -103,6 +112,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     }
     if args.rows.thread.is_some() && args.colour_by != ColourByArg::Kind {
         return Err(conflict("--thread and --color-by exclude each other"));
+    }
+    let is_folded = args.format == FormatArg::Folded;
+    if is_folded && args.colour_by != ColourByArg::Kind {
+        return Err(conflict("--color-by is for pictures: omit --format folded"));
     }
     let mut capture = Opened::open(file)?;
     let told = told(
@@ -147,7 +160,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Differential::of(&before, folded)
     });
     let to_stdout = args.output.as_deref() == Some(Path::new("-"));
-    let contents = if args.folded {
+    let contents = if is_folded {
         let lines = change.map_or_else(|| folded.lines(), |change| change.lines());
         let lines = lines.iter().map(|line| format!("{line}\n"));
         lines.collect::<String>().into_bytes()
@@ -155,7 +168,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         let look = FlameLook {
             title: &title,
             subtitle: &told.session.subtitle(),
-            icicle: args.icicle,
+            icicle: args.format == FormatArg::Icicle,
             colour_by: match args.colour_by {
                 ColourByArg::Kind => ColourBy::Kind,
                 ColourByArg::Category => ColourBy::Category,
@@ -174,7 +187,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             ),
         }
     };
-    if to_stdout || (args.folded && args.output.is_none()) {
+    if to_stdout || (is_folded && args.output.is_none()) {
         output.out.write_all(&contents)?;
         return Ok(exit);
     }

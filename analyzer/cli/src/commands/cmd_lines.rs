@@ -131,7 +131,7 @@ pub struct Args {
     pub step: Option<u64>,
     /// With --by size: each size in its own row. With --by scope: also each scope, below the sums by name
     #[arg(long, alias = "exact")]
-    pub each: bool,
+    pub all: bool,
     /// Show the source with bytes in its margin: live, allocated, freed, and the difference of the two
     #[arg(long, conflicts_with_all = ["phase", "step"])]
     pub annotate: bool,
@@ -173,8 +173,8 @@ impl Args {
             _ if self.annotate && (of != OfArg::Live || thread) => {
                 "--annotate shows live, allocated and freed bytes: omit --of and --thread"
             }
-            _ if self.each && !matches!(self.by, By::Size | By::Scope) => {
-                "--each goes with --by size and --by scope"
+            _ if self.all && !matches!(self.by, By::Size | By::Scope) => {
+                "--all goes with --by size and --by scope"
             }
             _ => return Ok(question.check()?),
         };
@@ -248,7 +248,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let blocks = Blocks {
         file,
         rows: &args.rows,
-        each: args.each,
+        each: args.all,
         format: args.format,
     };
     match args.by {

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use gpumem_analyzer::ask::CaptureFile;
+use gpumem_analyzer::captures;
 use gpumem_analyzer::envelope::Captures;
-use gpumem_analyzer::ranks::{DrawnWatch, Figures, Job, Keys, Mesh, StepWatch, find};
+use gpumem_analyzer::ranks::{DrawnWatch, Figures, Job, Keys, Mesh, StepWatch};
 use gpumem_analyzer::render::ranks_text;
 use gpumem_analyzer::replay::Query;
 
@@ -29,7 +30,7 @@ pub struct Args {
     #[arg(long, value_name = "DIMS")]
     pub mesh: Option<Mesh>,
     /// Show a row for every rank, also in large jobs
-    #[arg(long, conflicts_with_all = ["timeline", "html", "flamegraph"])]
+    #[arg(long, conflicts_with_all = ["timeline", "output", "flamegraph"])]
     pub all: bool,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
@@ -44,7 +45,7 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let found = find(&args.paths);
+    let found = captures::find(&args.paths);
     let read = read_all(&found.captures, args.pictures.columns(found.captures.len()));
     let mut unreadable = found.unreadable;
     unreadable.extend(read.unreadable);

@@ -32,10 +32,10 @@ pub struct Args {
     #[command(flatten)]
     pub symbols: SymbolArgs,
     /// Show what ran, and all counters of each GPU and level, instead of the report
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["debug_dir", "symbols", "sysroot"])]
     pub all: bool,
     /// Show only advice to reduce memory, with the evidence for each hint
-    #[arg(long, conflicts_with = "all")]
+    #[arg(long, conflicts_with_all = ["all", "debug_dir", "symbols", "sysroot"])]
     pub hints: bool,
     /// With --hints: replays of this capture under other settings of the allocator, as `gpumem whatif --format json` prints
     /// them

@@ -3,10 +3,14 @@
 use std::io::Read as _;
 use std::path::Path;
 
+use gpumem_analyzer::captures;
+
 use super::output::quoted;
 
 /// The most captures of a folder that are named.
 const NAMED: usize = 3;
+/// The most files and folders that are examined for an advice.
+const EXAMINED: usize = 1000;
 
 /// Advice for a file that is not a capture; `None` if its kind is unknown.
 pub fn advice(path: &Path) -> Option<String> {
@@ -63,19 +67,18 @@ pub fn advice(path: &Path) -> Option<String> {
 
 /// A description of a folder's contents.
 fn of_folder(path: &Path) -> String {
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let mut captures: Vec<_> = entries
-        .map(|entry| entry.path())
-        .filter(|of| of.extension().is_some_and(|of| of == "bin"))
-        .collect();
-    captures.sort();
+    let listing = captures::find_among(&[path.to_owned()], EXAMINED);
     let shown = quoted(path);
-    match &captures[..] {
-        [] => "it has no captures: name a report.bin".into(),
+    match &listing.captures[..] {
+        [] => match listing.unreadable.first() {
+            Some(why) => format!("it has no captures that can be read ({why})"),
+            None if listing.is_cut => "name a report.bin in it".into(),
+            None => "it has no captures: name a report.bin".into(),
+        },
         [only] => format!("name the capture in it: {}", quoted(only)),
-        [first, rest @ ..] => {
-            let more = match rest.len() + 1 {
-                all if all > NAMED => format!(" ({all} captures)"),
+        [first, ..] => {
+            let more = match listing.captures.len() {
+                all if all > NAMED && !listing.is_cut => format!(" ({all} captures)"),
                 _ => String::new(),
             };
             format!(

@@ -197,7 +197,7 @@ fn blocks_are_counted_by_powers_of_two_or_by_size() {
         ]
     );
     let end = histogram(&of(
-        &["lines", "--by", "size", "--each", "--at", "end"],
+        &["lines", "--by", "size", "--all", "--at", "end"],
         &file,
     ));
     let row = |mib: u64, live: u64| [mib * M, mib * M, 1, mib * M, live, live * mib * M];

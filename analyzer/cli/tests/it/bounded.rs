@@ -65,8 +65,8 @@ pub fn compare(capture: &Path) {
             &["ledger", "--at", "end", "--format", "json"],
             &["ledger", "--by", "owner"],
             &["tree", "--native"],
-            &["flamegraph", "--folded"],
-            &["flamegraph", "--folded", "--at", "end"],
+            &["flamegraph", "--format", "folded"],
+            &["flamegraph", "--format", "folded", "--at", "end"],
         ] {
             let [a, b] = [&full, &bounded].map(|path| analyze(view, path));
             let [told, of_bounded] = [&a, &b].map(|out| match view.contains(&"json") {

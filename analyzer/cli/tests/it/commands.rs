@@ -50,8 +50,11 @@ fn each_view_alone() {
         ("changes.json", &["changes", "--format", "json"]),
         ("ledger.txt", &["ledger"]),
         ("ledger.json", &["ledger", "--format", "json"]),
-        ("folded.txt", &["flamegraph", "--native", "--folded"]),
-        ("folded-python.txt", &["flamegraph", "--folded"]),
+        (
+            "folded.txt",
+            &["flamegraph", "--native", "--format", "folded"],
+        ),
+        ("folded-python.txt", &["flamegraph", "--format", "folded"]),
         ("check.txt", &["check"]),
         ("oom.txt", &["oom"]),
         ("hints.txt", &["report", "--hints"]),
@@ -228,7 +231,7 @@ fn two_devices_are_kept_apart_and_each_is_at_its_own_peak() {
         .map(|row| (row["device"].as_u64(), row["bytes"].as_u64()))
         .collect();
     assert_eq!(by_device, [(Some(1), Some(7 * M)), (Some(0), Some(5 * M))]);
-    let folded = complete(&["flamegraph", "--folded"], &file);
+    let folded = complete(&["flamegraph", "--format", "folded"], &file);
     assert_eq!(
         folded,
         format!("GPU 0;f (a.py:1) {}\nGPU 1;f (a.py:1) {}\n", 5 * M, 7 * M)
@@ -239,7 +242,7 @@ fn two_devices_are_kept_apart_and_each_is_at_its_own_peak() {
 fn the_flamegraph_is_the_same_each_time_and_its_widths_sum_to_the_peak() {
     let folder = tempdir().expect("a folder");
     let file = training(folder.path()).finish();
-    let folded = complete(&["flamegraph", "--folded"], &file);
+    let folded = complete(&["flamegraph", "--format", "folded"], &file);
     let sum: u64 = folded
         .lines()
         .map(|line| {

@@ -36,7 +36,7 @@ fn what_is_no_capture_is_refused_in_one_clear_line() {
         ("empty.bin", "is empty"),
         ("foreign.bin", "not a gpumem capture"),
         ("short.bin", "cut off after 5000 bytes"),
-        (".", "a folder, not a capture: name one of its captures"),
+        (".", "a folder, not a capture: name the capture in it"),
     ] {
         for arguments in [
             &[][..],

@@ -151,9 +151,12 @@ fn a_program_without_a_pool_is_told_so() {
     assert_eq!(stdout(&output), "PyTorch reserved no memory.\n");
 }
 
-/// The columns of `flamegraph --folded`, summed, in MiB.
+/// The columns of `flamegraph --format folded`, summed, in MiB.
 fn columns(arguments: &[&str], file: &Path) -> Vec<u64> {
-    let output = analyze(&[&["flamegraph", "--folded"], arguments].concat(), file);
+    let output = analyze(
+        &[&["flamegraph", "--format", "folded"], arguments].concat(),
+        file,
+    );
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let differs = arguments
         .iter()
@@ -190,7 +193,7 @@ fn flamegraphs_are_of_what_was_asked_for() {
     let path = file.to_str().expect("UTF-8");
     assert_eq!(columns(&["--diff", path, "--at", "end"], &file), [102, 102]);
     let folded = stdout(&analyze(
-        &["flamegraph", "--folded", "--by", "function"],
+        &["flamegraph", "--format", "folded", "--by", "function"],
         &file,
     ));
     assert!(
@@ -222,7 +225,10 @@ fn the_phases_of_a_step_are_told_from_the_next() {
         text.contains("175 MiB in 9 stacks, 109 MiB more than at the end of step 1"),
         "{text}"
     );
-    let icicle = stdout(&analyze(&["flamegraph", "--icicle", "-o", "-"], &file));
+    let icicle = stdout(&analyze(
+        &["flamegraph", "--format", "icicle", "-o", "-"],
+        &file,
+    ));
     let upright = stdout(&analyze(&["flamegraph", "-o", "-"], &file));
     assert!(icicle.len() > 1000 && icicle != upright);
 }

@@ -49,7 +49,7 @@ fn commands_and_options_are_few_and_have_examples() {
         }));
     }
     assert!(
-        (80..=95).contains(&options.len()),
+        (75..=90).contains(&options.len()),
         "{}: {options:?}",
         options.len()
     );

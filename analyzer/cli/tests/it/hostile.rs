@@ -78,7 +78,7 @@ const TEXTS: [&str; 26] = [
     "lines --by size",
     "lines --by thread",
     "lines --by scope",
-    "lines --by scope --each",
+    "lines --by scope --all",
     "changes",
     "report --hints",
     "oom",
@@ -86,7 +86,7 @@ const TEXTS: [&str; 26] = [
     "tree --native",
     "timeline --format text",
     "check",
-    "flamegraph --folded -o -",
+    "flamegraph --format folded -o -",
     "export folded -o -",
 ];
 
@@ -109,7 +109,7 @@ const JSON: [&str; 14] = [
 
 const PICTURES: [&str; 4] = [
     "flamegraph -o -",
-    "flamegraph --native --icicle -o -",
+    "flamegraph --native --format icicle -o -",
     "flamegraph --color-by category -o -",
     "timeline -o -",
 ];
@@ -355,7 +355,7 @@ fn withstands(attack: &Attack) {
     for words in [
         &["ranks", ranks][..],
         &["ranks", "--format", "json", ranks],
-        &["ranks", "--html", "-", ranks],
+        &["ranks", "-o", "-", ranks],
     ] {
         let output = run(words);
         let texts = [stdout(&output), stderr(&output)];

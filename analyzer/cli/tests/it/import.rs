@@ -149,7 +149,7 @@ fn every_view_takes_it() {
         &["tree"],
         &["oom"],
         &["check"],
-        &["flamegraph", "--folded"],
+        &["flamegraph", "--format", "folded"],
     ] {
         let output = analyze(arguments, &file);
         let said = stdout(&output);
@@ -205,7 +205,10 @@ fn native_frames_have_names_and_libraries() {
         said.contains("has no trace: tensors and their peak are those at the time of the snapshot"),
         "{said}"
     );
-    let folded = stdout(&analyze(&["flamegraph", "--native", "--folded"], &file));
+    let folded = stdout(&analyze(
+        &["flamegraph", "--native", "--format", "folded"],
+        &file,
+    ));
     golden("import-native.txt", &folded);
     let (rows, _) = json_of(&["lines", "--format", "json"], &file);
     let owners: Vec<(&Value, &Value)> = rows

@@ -123,7 +123,7 @@ fn a_flamegraph_has_modules_as_frames() {
     let folder = tempdir().expect("a folder");
     let file = capture(folder.path());
     let folded = stdout(&analyze(
-        &["flamegraph", "--by", "module", "--folded"],
+        &["flamegraph", "--by", "module", "--format", "folded"],
         &file,
     ));
     let lines: Vec<&str> = folded.lines().collect();

@@ -309,7 +309,7 @@ fn workspaces_are_a_part_of_the_tensors_and_of_their_line() {
 fn stacks_of_backward_go_on_from_their_forwards() {
     let folder = tempdir().expect("a folder");
     let file = two_steps(folder.path()).finish();
-    let folded = stdout(&analyze(&["flamegraph", "--folded"], &file));
+    let folded = stdout(&analyze(&["flamegraph", "--format", "folded"], &file));
     golden("phases-folded.txt", &folded);
     let counts = folded.lines().filter_map(|line| line.rsplit_once(' '));
     let sum: u64 = counts

@@ -100,7 +100,7 @@ fn every_view_has_the_same_part() {
     let file = training(folder.path()).finish();
     let part = ["--at", "end", "--function", "Net.", "--size", "1MiB.."];
     let folded = stdout(&analyze(
-        &[&["flamegraph", "--folded"], &part[..]].concat(),
+        &[&["flamegraph", "--format", "folded"], &part[..]].concat(),
         &file,
     ));
     let bytes: u64 = folded

@@ -25,7 +25,7 @@ const VIEWS: [&str; 20] = [
     "tree",
     "check",
     "timeline --format text",
-    "flamegraph --folded",
+    "flamegraph --format folded",
     "export csv -o -",
     "export perfetto -o -",
 ];

@@ -169,7 +169,7 @@ fn a_capture_without_blocks_of_the_level_says_so() {
 /// Bytes of the folded stacks that a thread holds.
 fn folded_of(arguments: &[&str], file: &Path) -> u64 {
     let out = analyze(
-        &[&["flamegraph", "--folded", "--thread"], arguments].concat(),
+        &[&["flamegraph", "--format", "folded", "--thread"], arguments].concat(),
         file,
     );
     assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
@@ -212,7 +212,10 @@ fn a_flamegraph_of_a_thread_has_what_the_thread_allocated() {
             "--of live and --of allocated",
         ),
     ] {
-        let out = analyze(&[&["flamegraph", "--folded"], arguments].concat(), &file);
+        let out = analyze(
+            &[&["flamegraph", "--format", "folded"], arguments].concat(),
+            &file,
+        );
         assert_eq!(out.status.code(), Some(2));
         assert!(stderr(&out).contains(said), "{}", stderr(&out));
     }

@@ -61,7 +61,7 @@ const MEANT: [(&str, &str); 25] = [
 const ONE_GPU: &str = "--device 5: the capture has only GPU 0";
 
 /// What is typed, the first line (`*`: any text), and the exit code.
-const REFUSED: [(&str, &str, i32); 40] = [
+const REFUSED: [(&str, &str, i32); 44] = [
     (
         "line",
         "no file or command is named line: did you mean `gpumem-analyze lines report.bin`?",
@@ -143,8 +143,8 @@ const REFUSED: [(&str, &str, i32); 40] = [
         2,
     ),
     (
-        "lines --each @report.bin",
-        "--each goes with --by size and --by scope",
+        "lines --all @report.bin",
+        "--all goes with --by size and --by scope",
         2,
     ),
     (
@@ -160,6 +160,26 @@ const REFUSED: [(&str, &str, i32); 40] = [
     (
         "--sysroot / lines @report.bin",
         "put the options of a command after the command",
+        2,
+    ),
+    (
+        "report --hints --symbols / @report.bin",
+        "error: the argument '--hints' cannot be used with '--symbols <DIR>'",
+        2,
+    ),
+    (
+        "report --all --sysroot / @report.bin",
+        "error: the argument '--all' cannot be used with '--sysroot <DIR>'",
+        2,
+    ),
+    (
+        "report --hints --all @report.bin",
+        "error: the argument '--hints' cannot be used with '--all'",
+        2,
+    ),
+    (
+        "flamegraph --format folded --color-by category @report.bin",
+        "--color-by is for pictures: omit --format folded",
         2,
     ),
     (
@@ -388,7 +408,7 @@ fn old_names_print_the_same() {
         ("scopes @report.bin", "lines --by scope @report.bin"),
         (
             "sizes --exact @report.bin",
-            "lines --by size --each @report.bin",
+            "lines --by size --all @report.bin",
         ),
         ("summary @report.bin", "report --all @report.bin"),
         ("man lines", "--generate man-lines"),
@@ -400,6 +420,23 @@ fn old_names_print_the_same() {
         (
             "tree --of temporary --within-ms 0.5 @report.bin",
             "tree --of temporary --within 500us @report.bin",
+        ),
+        (
+            "flamegraph --folded @report.bin",
+            "flamegraph --format folded @report.bin",
+        ),
+        (
+            "flamegraph --icicle -o - @report.bin",
+            "flamegraph --format icicle -o - @report.bin",
+        ),
+        (
+            "lines --by size --each @report.bin",
+            "lines --by size --all @report.bin",
+        ),
+        ("ranks --html - @report.bin", "ranks -o - @report.bin"),
+        (
+            "ci --head @report.bin --comment=-",
+            "ci --head @report.bin --output=-",
         ),
         (
             "threads --at end @report.bin",

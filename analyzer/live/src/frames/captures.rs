@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use gpumem_analyzer::ranks::Found;
+use gpumem_analyzer::captures::Listing;
 use gpumem_capture::OpenError;
 
 use super::ask::Ask;
@@ -95,7 +95,7 @@ impl Captures {
     }
 
     /// Follows new captures among those that a search has found, and drops those whose time is over.
-    pub fn update(&mut self, found: &Found) {
+    pub fn update(&mut self, found: &Listing) {
         self.settle();
         if self.limits.keep.is_some() {
             let is_there = |path: &PathBuf| found.captures.binary_search(path).is_ok();

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpumem_analyzer::ranks::{Differs, Search, differing};
+use gpumem_analyzer::captures::Search;
+use gpumem_analyzer::ranks::{Differs, differing};
 
 use super::captures::{Captures, Limits};
 use super::frame::Frame;

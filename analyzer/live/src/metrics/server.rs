@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gpumem_analyzer::ranks::Search;
+use gpumem_analyzer::captures::Search;
 use gpumem_http::{Request, Response, Server, StartError};
 
 use crate::frames::{Captures, Frame, Limits, Pod};
@@ -34,14 +34,12 @@ pub struct Options {
     pub max_captures: usize,
     /// How long an ended capture stays.
     pub keep: Duration,
-    /// The interval of searching for captures and reading them.
+    /// The interval of searching for captures, of reading them, and of pushes.
     pub every: Duration,
     /// The number of lines of each capture.
     pub lines: usize,
     /// A collector's base URL.
     pub otlp: Option<String>,
-    /// The interval of pushes to it.
-    pub otlp_every: Duration,
 }
 
 /// Why the exporter does not start.
@@ -66,7 +64,7 @@ pub struct Exporter {
     search: Search,
     captures: Arc<Mutex<Captures>>,
     every: Duration,
-    push: Option<(Push, Duration)>,
+    push: Option<Push>,
     lines: usize,
     said: Said,
 }
@@ -113,7 +111,7 @@ impl Exporter {
             search: Search::default(),
             captures,
             every: options.every,
-            push: push.map(|push| (push, options.otlp_every)),
+            push,
             lines,
             said: Said::default(),
         })
@@ -126,8 +124,8 @@ impl Exporter {
 
     /// Searches for captures repeatedly.
     pub fn run(mut self, say: fn(&str)) -> ! {
-        if let Some((push, every)) = self.push.take() {
-            let (captures, lines) = (self.captures.clone(), self.lines);
+        if let Some(push) = self.push.take() {
+            let (captures, lines, every) = (self.captures.clone(), self.lines, self.every);
             std::thread::spawn(move || push.run(every, &|| families(&captures, lines), say));
         }
         loop {

@@ -1,10 +1,9 @@
 //! `captures`: the captures below the folders.
 
-use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use gpumem_analyzer::ask::{self, CaptureFile};
+use gpumem_analyzer::captures;
 use gpumem_analyzer::names::short_command;
 use gpumem_analyzer::units::bytes;
 use gpumem_capture::{Definition, ProcessKey, Record};
@@ -17,14 +16,12 @@ use crate::context::Context;
 use crate::found::Found;
 use crate::refusal::Refusal;
 
-/// The depth of nested folders that are searched.
-const DEPTH: usize = 12;
 /// The most files and folders that are searched.
 const ENTRIES: usize = 50_000;
 /// The newest captures whose program is read from the capture, because the header does not have it.
 const PROGRAMS: usize = 200;
-/// The first bytes of a capture.
-const MAGIC: &[u8; 8] = b"\x89GPUMEM\n";
+/// The most files that are named because they cannot be read.
+const UNREADABLE: usize = 20;
 
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -40,14 +37,10 @@ pub struct Args {
 /// # Errors
 /// Currently none.
 pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
-    let mut walk = Walk::default();
-    for folder in context.roots.folders() {
-        walk.enter(folder, 0);
-    }
-    walk.files.sort();
-    walk.files.dedup();
+    let folders: Vec<PathBuf> = context.roots.folders().map(Path::to_owned).collect();
+    let mut listing = captures::find_among(&folders, ENTRIES);
     let mut all: Vec<(u64, Map<String, Value>, PathBuf)> = Vec::new();
-    for path in walk.files {
+    for path in listing.captures {
         let Ok(capture) = Capture::at(&context.roots, path) else {
             continue;
         };
@@ -73,13 +66,16 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
                 .collect::<Vec<_>>(),
         )
         .with("captures", all.len());
-    let found = match walk.left < ENTRIES {
-        true => found,
-        false => found.with(
-            "partial",
-            format!("only {ENTRIES} files were read: start the server with folders closer to the captures"),
-        ),
-    };
+    listing.unreadable.truncate(UNREADABLE);
+    let partial = listing.is_cut.then(|| {
+        format!(
+            "only {ENTRIES} files were read: start the server with folders closer to the captures"
+        )
+    });
+    let unreadable = Some(listing.unreadable).filter(|of| !of.is_empty());
+    let found = found
+        .with_any("partial", partial)
+        .with_any("unreadable", unreadable);
     let found = match all.first() {
         Some((_, newest, _)) => found.ask("summary", json!({"capture": newest["capture"]})),
         None => found,
@@ -127,44 +123,4 @@ fn named(path: &Path) -> Map<String, Value> {
         }
     });
     found
-}
-
-/// Files that may be captures.
-#[derive(Default)]
-struct Walk {
-    files: Vec<PathBuf>,
-    left: usize,
-}
-
-impl Walk {
-    /// Searches a folder and those below it. Symbolic links are not followed, and hidden folders are skipped.
-    fn enter(&mut self, folder: &Path, depth: usize) {
-        let Ok(entries) = fs::read_dir(folder) else {
-            return;
-        };
-        for entry in entries.flatten() {
-            if self.left >= ENTRIES {
-                return;
-            }
-            self.left += 1;
-            let Ok(kind) = entry.file_type() else {
-                continue;
-            };
-            let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
-            if kind.is_dir() && depth < DEPTH && !is_hidden {
-                self.enter(&entry.path(), depth + 1);
-            } else if kind.is_file() && is_capture(&entry.path()) {
-                self.files.push(entry.path());
-            }
-        }
-    }
-}
-
-/// Checks the name or the first bytes.
-fn is_capture(path: &Path) -> bool {
-    let mut first = [0; MAGIC.len()];
-    path.extension().is_some_and(|extension| extension == "bin")
-        || gpumem_files::read::open(path)
-            .and_then(|mut file| file.read_exact(&mut first))
-            .is_ok_and(|()| first == *MAGIC)
 }

@@ -12,7 +12,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use crate::account::{facts_of_rows, is_settled};
+use crate::account::{facts_of_rows, is_settled, lacking};
 use crate::context::Context;
 use crate::found::{Found, row};
 use crate::refusal::Refusal;
@@ -173,6 +173,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         .with("by", args.by.word())
         .with_any("step", args.step)
         .with("filtered", !is_whole)
+        .with_any("lacking", lacking(&session, &question))
         .with_bytes("together_bytes", "together", together)
         .with("account", facts_of_rows(&session, &[(level, &mismatches)]))
         .with("total_rows", rows.len())

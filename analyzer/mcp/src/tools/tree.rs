@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::account::{facts, is_settled};
+use crate::account::{facts, is_settled, lacking};
 use crate::context::Context;
 use crate::found::Found;
 use crate::refusal::{Refusal, refused};
@@ -102,6 +102,7 @@ pub fn answer(context: &mut Context, args: Args) -> Result<Found, Refusal> {
         .with("at", stacks.when)
         .with_bytes("bytes", "size", root.bytes)
         .with("blocks", root.blocks)
+        .with_any("lacking", lacking(&session, &question))
         .with("account", facts(&session))
         .with("total_rows", rows.rows.len())
         .with_rows(rows.rows))

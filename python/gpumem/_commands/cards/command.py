@@ -7,7 +7,7 @@ from typing import Sequence
 
 from ..._machine.cards.card import NotACard
 from ..._machine.cards.finding import Unknown, find, known
-from ..._text.messages import say, show
+from ..._text.messages import Renamed, say, show
 from . import measure, text
 from .form import LIST, SHOW
 from .measure import NO_RESULT
@@ -51,8 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     measuring.add_argument("--device", metavar="N", type=int, default=0, help="the GPU with this ordinal (default: 0)")
     measuring.add_argument("--python", metavar="PATH", help="the Python whose PyTorch is measured. Default: this one")
     measuring.add_argument("--timeout", metavar="SECONDS", type=float, default=110.0, help="time limit in seconds (default: 110)")
-    # The name until the next release.
-    measuring.add_argument("--seconds", dest="timeout", type=float, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    measuring.add_argument("--seconds", dest="timeout", type=float, action=Renamed, form="`--timeout`")
     measuring.add_argument("--busy", action="store_true", help="measure while other programs use the card, which is less exact")
     return parser
 

@@ -13,7 +13,7 @@ from typing import Any, List, Optional, Sequence
 
 from ..._launch import launcher
 from ..._machine import installed
-from ..._text.messages import say, show
+from ..._text.messages import Renamed, say, show
 from . import files, outliers, queries
 from .engine import Answer, Engine
 from .form import QUERY, SQL
@@ -26,7 +26,7 @@ WRONG, NO_RESULT = 2, 1
 _USAGE = """\
 Usage: gpumem fleet COMMAND …
 
-  query NAME DATASET        answers a common question (query --list)
+  query NAME DATASET        answers a common question (without NAME: lists them)
   sql "select …" DATASET    runs SQL over the dataset's tables (docs/dataset.md)
   ingest, prune, rows       make and keep a dataset: gpumem-analyze fleet --help
 
@@ -38,8 +38,8 @@ def _parser(command: str) -> argparse.ArgumentParser:
     about = "Answers a question over a dataset of captures." if command == "query" else "Runs SQL over a dataset of captures."
     parser = argparse.ArgumentParser(prog=f"gpumem fleet {command}", description=about, allow_abbrev=False)
     if command == "query":
-        parser.add_argument("--list", action="store_true", help="list the questions")
-        parser.add_argument("question", metavar="NAME", nargs="?", help="the name of the question")
+        parser.add_argument("--list", dest="question", action=Renamed, form="`fleet query` without a name", const="")
+        parser.add_argument("question", metavar="NAME", nargs="?", help="the name of the question. Default: list the questions")
         parser.add_argument("--top", metavar="N", type=_positive, default=20, help="number of rows, or of outliers (default: 20)")
         parser.add_argument("--label", metavar="KEY", default="team", help="the label by which largest-holders groups (default: team)")
     else:
@@ -71,7 +71,7 @@ def main(words: Sequence[str]) -> int:
     parser = _parser(command)
     # A query may come before its options and the dataset after them.
     options = parser.parse_intermixed_args(rest)
-    if command == "query" and options.list:
+    if command == "query" and not options.question and options.dataset is None:
         show("\n".join(_listed()))
         return 0
     if options.question is None or options.dataset is None:

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use gpumem_analyzer::captures;
 
 /// The captures of one workload.
 pub struct Pair {
@@ -38,7 +38,7 @@ pub fn pairs(base: Option<&Path>, head: &Path, name: Option<&str>) -> anyhow::Re
             path.to_owned(),
         )]
         .into()),
-        false => found(path),
+        false => below(path),
     };
     let mut heads = side(
         head,
@@ -82,42 +82,42 @@ fn stem(path: &Path) -> String {
 }
 
 /// The captures below a folder, by their names relative to it, without `.bin`.
-fn found(folder: &Path) -> anyhow::Result<BTreeMap<String, PathBuf>> {
-    let mut captures = BTreeMap::new();
-    let mut folders = vec![(String::new(), folder.to_owned())];
-    while let Some((prefix, folder)) = folders.pop() {
-        let entries = std::fs::read_dir(&folder);
-        for entry in entries.with_context(|| format!("cannot read {}", folder.display()))? {
-            let entry = entry?;
-            let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-            let path = entry.path();
-            // Links to folders are not followed, because one may lead back to a parent folder.
-            if entry.file_type()?.is_dir() {
-                folders.push((format!("{name}/"), path));
-            } else if let Some(name) = name.strip_suffix(".bin").filter(|_| path.is_file()) {
-                captures.insert(name.to_owned(), path);
-            }
-        }
+fn below(folder: &Path) -> anyhow::Result<BTreeMap<String, PathBuf>> {
+    let listing = captures::find(&[folder.to_owned()]);
+    if let Some(why) = listing.unreadable.first() {
+        anyhow::bail!("{why}: remove it from the captures, or copy it again");
     }
-    if captures.is_empty() {
+    if listing.captures.is_empty() {
         anyhow::bail!(
-            "{}: this folder has no captures (*.bin): set GPUMEM_OUTPUT to a path in it when you record",
+            "{}: this folder has no captures: set GPUMEM_OUTPUT to a path in it when you record",
             folder.display()
         );
     }
-    Ok(captures)
+    let mut workloads = BTreeMap::new();
+    for path in listing.captures {
+        let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy();
+        let name = name.strip_suffix(".bin").unwrap_or(&name).to_owned();
+        if let Some(other) = workloads.insert(name, path) {
+            let other = other.display();
+            anyhow::bail!("{other}: another capture has the same name without .bin: rename one");
+        }
+    }
+    Ok(workloads)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const CAPTURE: &[u8] = include_bytes!("../../../../../tests/data/captures/tiny.bin");
+
     fn folder(names: &[&str]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a folder");
         for name in names {
             let path = folder.path().join(name);
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-            std::fs::write(path, "").expect("a file");
+            let capture = name.ends_with(".bin").then_some(CAPTURE);
+            std::fs::write(path, capture.unwrap_or_default()).expect("a file");
         }
         folder
     }
@@ -171,9 +171,7 @@ mod tests {
         let empty = folder(&["notes.txt"]);
         let error = pairs(None, empty.path(), None).err().expect("an error");
         assert!(
-            error
-                .to_string()
-                .contains("this folder has no captures (*.bin)"),
+            error.to_string().contains("this folder has no captures"),
             "{error}"
         );
         assert!(pairs(None, empty.path(), Some("train")).is_err());

@@ -52,8 +52,8 @@ pub struct Args {
     #[arg(long, value_name = "DAY", value_parser = quantities::day)]
     pub today: Option<Day>,
     /// Write the comment to this file instead of printing it
-    #[arg(long, value_name = "FILE")]
-    pub comment: Option<PathBuf>,
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// Add the head's peaks to the history in this folder, as one Parquet file for each run
     #[arg(long, value_name = "DIR")]
     pub history: Option<PathBuf>,
@@ -90,7 +90,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         are_all_expected: args.head.is_dir(),
     };
     let comparison = Comparison::judge(workloads, rules);
-    if let Some(file) = &args.comment {
+    if let Some(file) = &args.output {
         let comment = ci_comment(&comparison);
         match args.format {
             Format::Text => {
@@ -105,7 +105,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     }
     match args.format {
         Format::Json => output.json(&Captures::InBody, &comparison)?,
-        Format::Text if args.comment.is_none() => {
+        Format::Text if args.output.is_none() => {
             output.out.write_all(ci_comment(&comparison).as_bytes())?;
         }
         Format::Text => {}

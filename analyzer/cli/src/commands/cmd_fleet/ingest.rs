@@ -1,21 +1,23 @@
 //! `gpumem-analyze fleet ingest`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use gpumem_analyzer::ask;
+use gpumem_analyzer::captures::{self, Kind, Walk};
 use gpumem_analyzer::envelope::{Body, Captures, Form, Heads, View};
-use gpumem_analyzer::fleet::Options;
+use gpumem_analyzer::fleet::{self, Options};
+use gpumem_analyzer::units::many;
 use gpumem_dataset::{Capture, Dataset, Gathered, Gatherer, Key};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::removed;
-use super::sources::{self, Candidate, Is, many};
 use super::take::TakeArgs;
 use super::taking::{Took, take};
 use crate::args::Format;
 use crate::commands::each::in_order;
-use crate::commands::exit::Exit;
+use crate::commands::exit::{Exit, explained};
 use crate::commands::output::Output;
 
 /// `fleet ingest`.
@@ -71,12 +73,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     };
     let options = args.take.options()?;
     let dataset = Dataset::open(place)?;
-    let (candidates, unreadable) = sources::list(from, place)?;
-    let mut summary = Summary {
-        unreadable,
-        ..Summary::default()
-    };
-    let found = identified(&candidates, &mut summary)?;
+    let mut summary = Summary::default();
+    let found = identified(from, &mut summary)?;
     let mut intake = Intake {
         dataset,
         gatherer: Gatherer::default(),
@@ -98,8 +96,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
 fn text(summary: &Summary) -> String {
     let mut first = format!(
         "added {} of {}",
-        many(summary.taken, "capture"),
-        many(summary.runs.len(), "run")
+        many(summary.taken as u64, "capture", "captures"),
+        many(summary.runs.len() as u64, "run", "runs")
     );
     if summary.known > 0 {
         first += &format!(", {} already in the dataset", summary.known);
@@ -123,24 +121,34 @@ fn text(summary: &Summary) -> String {
     text
 }
 
-/// The distinct captures among the files; of several copies the first by name.
-fn identified<'a>(
-    candidates: &'a [Candidate],
-    summary: &mut Summary,
-) -> anyhow::Result<HashMap<Key, &'a Candidate>> {
-    let candidates: Vec<_> = candidates.iter().collect();
-    let mut found: HashMap<Key, &Candidate> = HashMap::new();
+/// The distinct captures at these places; of several copies the first by name.
+fn identified(places: &[PathBuf], summary: &mut Summary) -> anyhow::Result<HashMap<Key, PathBuf>> {
+    let places = places.iter().map(std::path::absolute);
+    let walk = Walk::of(&places.collect::<Result<Vec<_>, _>>()?, usize::MAX);
+    summary.unreadable = walk.unreadable;
+    let named: HashSet<_> = walk.named.iter().collect();
+    let mut files: Vec<&PathBuf> = walk.named.iter().chain(&walk.files).collect();
+    files.sort_unstable();
+    files.dedup();
+    let kind = |path: &&PathBuf| match ask::header(path) {
+        Err(error) if named.contains(path) => {
+            Kind::Unreadable(explained(path, &error.into()).to_string())
+        }
+        opened => captures::kind_of(path, opened),
+    };
+    let mut found: HashMap<Key, PathBuf> = HashMap::new();
     in_order(
-        &candidates,
+        &files,
         "searching for captures",
-        |of| of.is(),
-        |of, is| -> anyhow::Result<()> {
-            match is {
-                Is::Capture(key) => {
-                    found.entry(key).or_insert(of);
+        kind,
+        |path, kind| -> anyhow::Result<()> {
+            match kind {
+                Kind::Capture(header) => {
+                    let first = found.entry(fleet::key(&header));
+                    first.or_insert_with(|| path.to_path_buf());
                 }
-                Is::Foreign => {}
-                Is::Unreadable(why) => summary.unreadable.push(why),
+                Kind::Other => {}
+                Kind::Unreadable(why) => summary.unreadable.push(why),
             }
             Ok(())
         },
@@ -161,7 +169,7 @@ impl Intake {
     /// Ingests the captures that the dataset does not have.
     fn all(
         &mut self,
-        found: &HashMap<Key, &Candidate>,
+        found: &HashMap<Key, PathBuf>,
         options: &Options,
         events: bool,
     ) -> anyhow::Result<()> {
@@ -170,10 +178,10 @@ impl Intake {
             let before = keys.len();
             keys.retain(|key| !self.dataset.has(*key));
             self.summary.known += before - keys.len();
-            let mut new: Vec<(&Path, &Candidate, Key)> = keys
+            let mut new: Vec<(&Path, &Path, Key)> = keys
                 .iter()
-                .filter_map(|key| Some((*found.get(key)?, *key)))
-                .map(|(of, key)| (of.path.parent().unwrap_or(&of.path), of, key))
+                .filter_map(|key| Some((found.get(key)?.as_path(), *key)))
+                .map(|(of, key)| (of.parent().unwrap_or(of), of, key))
                 .collect();
             // By folder, so that a run's captures follow one another, and then in an order that does not depend on names.
             new.sort_by_key(|(folder, _, key)| (*folder, *key));

@@ -5,7 +5,6 @@ mod outliers;
 mod prune;
 mod removed;
 mod rows;
-mod sources;
 mod take;
 mod taking;
 

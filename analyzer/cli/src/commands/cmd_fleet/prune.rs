@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gpumem_analyzer::envelope::{Body, Captures, Form, Heads, View};
+use gpumem_analyzer::units::many;
 use gpumem_dataset::{Dataset, Part, PartName, RANKS, TABLES, name_of};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::removed;
-use super::sources::many;
 use crate::args::Format;
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;
@@ -115,9 +115,9 @@ fn text(pruned: &Pruned) -> String {
     };
     format!(
         "{} of {} with {} {done} ({})\n",
-        many(pruned.files, "file"),
-        many(pruned.parts, "part"),
-        many(pruned.captures, "capture"),
+        many(pruned.files as u64, "file", "files"),
+        many(pruned.parts as u64, "part", "parts"),
+        many(pruned.captures as u64, "capture", "captures"),
         gpumem_analyzer::units::bytes(pruned.bytes)
     )
 }

@@ -1,11 +1,11 @@
 //! Reads what a dataset stores of a capture.
 
+use std::path::Path;
 use std::time::Duration;
 
 use gpumem_analyzer::fleet::{self, Options};
 use gpumem_dataset::{Capture, Event, Spool, SpoolWriter};
 
-use super::sources::Candidate;
 use crate::commands::exit::explained;
 
 /// A capture of another machine without a clean end counts as growing until it is unchanged for this long.
@@ -22,16 +22,19 @@ pub enum Took {
 }
 
 /// Reads a capture, with its events if requested.
-pub fn take(of: &Candidate, options: &Options, events: bool) -> Took {
-    read(of, options, events).unwrap_or_else(|error| Took::Unreadable(format!("{error:#}")))
+pub fn take(path: &Path, options: &Options, events: bool) -> Took {
+    read(path, options, events).unwrap_or_else(|error| Took::Unreadable(format!("{error:#}")))
 }
 
-fn read(of: &Candidate, options: &Options, events: bool) -> anyhow::Result<Took> {
-    let path = &of.path;
+fn read(path: &Path, options: &Options, events: bool) -> anyhow::Result<Took> {
     let name = path.display().to_string();
     let mut taken = fleet::take(path, &name, options).map_err(|error| explained(path, &error))?;
     let ending = &*taken.rows.rank.ending;
-    let age = of.modified.elapsed().unwrap_or_default();
+    let written = path.metadata().and_then(|file| file.modified());
+    let age = written
+        .ok()
+        .and_then(|of| of.elapsed().ok())
+        .unwrap_or_default();
     let may_run = ending != "clean" && age < QUIET && taken.is_of_elsewhere();
     if ending == "running" || may_run {
         return Ok(Took::Runs(name));

@@ -23,7 +23,7 @@ pub struct MetricsArgs {
     metrics: Option<Option<SocketAddr>>,
     /// Print the metrics of one capture, and end
     #[arg(long, requires = "metrics")]
-    #[arg(conflicts_with_all = ["allow_remote", "host_name", "max_captures", "keep", "every", "otlp", "otlp_every"])]
+    #[arg(conflicts_with_all = ["allow_remote", "host_name", "max_captures", "keep", "every", "otlp"])]
     once: bool,
     /// Write them to this file, for node_exporter's textfile collector
     #[arg(short, long, value_name = "OUT", requires = "once")]
@@ -45,8 +45,8 @@ pub struct MetricsArgs {
         requires = "metrics"
     )]
     keep: u32,
-    /// Interval in seconds at which captures are searched for and read
-    #[arg(long, value_name = "SECONDS", default_value = "5", requires = "metrics", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Interval in seconds at which captures are searched for and read, and metrics are pushed
+    #[arg(long, value_name = "SECONDS", default_value = "5", overrides_with = "every", requires = "metrics", value_parser = clap::value_parser!(u32).range(1..))]
     every: u32,
     /// Number of lines of code for each capture, largest first
     #[arg(long, value_name = "N", default_value = "10", requires = "metrics")]
@@ -54,9 +54,6 @@ pub struct MetricsArgs {
     /// Also push the metrics to the OpenTelemetry collector at this base URL (OTLP over HTTP)
     #[arg(long, value_name = "http://HOST:4318", requires = "metrics")]
     otlp: Option<String>,
-    /// Interval of pushes in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "15", requires = "otlp", value_parser = clap::value_parser!(u32).range(1..))]
-    otlp_every: u32,
 }
 
 impl MetricsArgs {
@@ -127,7 +124,6 @@ impl MetricsArgs {
             every: Duration::from_secs(self.every.into()),
             lines: self.top.into(),
             otlp: self.otlp.clone(),
-            otlp_every: Duration::from_secs(self.otlp_every.into()),
         };
         let exporter = Exporter::start(&options).map_err(|error| match error {
             Error::Start(remote @ StartError::Remote(_)) => {

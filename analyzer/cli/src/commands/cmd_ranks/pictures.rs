@@ -35,14 +35,14 @@ pub enum PartArg {
 #[derive(clap::Args, Debug)]
 pub struct Pictures {
     /// Show the memory of ranks over time: one row for each rank, or for several in large jobs
-    #[arg(long, conflicts_with_all = ["html", "flamegraph"])]
+    #[arg(long, conflicts_with_all = ["output", "flamegraph"])]
     pub timeline: bool,
     /// Which memory the timeline shows
     #[arg(long, value_enum, requires = "timeline")]
     pub level: Option<PartArg>,
     /// Write a page for a browser, which makes no network requests; `-`: standard output
-    #[arg(short = 'o', long, value_name = "OUT.html", conflicts_with_all = ["flamegraph", "format"])]
-    pub html: Option<PathBuf>,
+    #[arg(short, long, value_name = "OUT.html", conflicts_with_all = ["flamegraph", "format"])]
+    pub output: Option<PathBuf>,
     /// Write a flamegraph of tensors at each rank's peak; `-`: standard output
     #[arg(long, value_name = "OUT.svg", conflicts_with = "format")]
     pub flamegraph: Option<PathBuf>,
@@ -61,12 +61,12 @@ pub struct Pictures {
 impl Pictures {
     /// Whether any picture is requested.
     pub fn any(&self) -> bool {
-        self.timeline || self.html.is_some() || self.flamegraph.is_some()
+        self.timeline || self.output.is_some() || self.flamegraph.is_some()
     }
 
     /// The number of points that are kept of each capture.
     pub fn columns(&self, captures: usize) -> Option<usize> {
-        let wanted = self.timeline || self.html.is_some();
+        let wanted = self.timeline || self.output.is_some();
         wanted.then_some(if captures > MANY { FEWER } else { COLUMNS })
     }
 
@@ -81,7 +81,7 @@ impl Pictures {
             let of = self.of.unwrap_or_default();
             return draw_flamegraph(job, (of, self.native), &self.symbols, named, to, output);
         }
-        if let Some(to) = &self.html {
+        if let Some(to) = &self.output {
             let html = ranks_page(job, named)?;
             let said = format!("{}; open it in a browser", bytes(html.len() as u64));
             return output.deliver(&To::named(to), html.as_bytes(), &said);

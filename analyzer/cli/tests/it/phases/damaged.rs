@@ -33,7 +33,11 @@ fn what_a_capture_lacks_is_no_line() {
         json!(["3 stacks are not in the capture: bytes without a line"])
     );
     assert_eq!(summary["devices"][0]["peak"]["range"], Value::Null);
-    for command in [&["flamegraph", "--folded"][..], &["tree", "--native"], &[]] {
+    for command in [
+        &["flamegraph", "--format", "folded"][..],
+        &["tree", "--native"],
+        &[],
+    ] {
         assert_eq!(
             analyze(command, &file).status.code(),
             Some(3),
@@ -99,7 +103,7 @@ fn hostile_chains_and_marks_end() {
         assert!(text.contains(label), "{text}");
     }
     for command in [
-        &["flamegraph", "--folded"][..],
+        &["flamegraph", "--format", "folded"][..],
         &["tree"],
         &["report", "--all"],
         &[],

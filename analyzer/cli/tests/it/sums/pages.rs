@@ -17,7 +17,7 @@ fn the_widths_of_a_flamegraph_sum_to_the_lines() {
             "--level tensor --at end",
             "--level driver",
         ] {
-            let command = format!("flamegraph --folded {options} FILE");
+            let command = format!("flamegraph --format folded {options} FILE");
             let folded = stdout(&run(words(&command, &captures, name)));
             let widths = folded.lines().map(|line| {
                 let (_, width) = line.rsplit_once(' ').expect("a width");
