@@ -34,6 +34,14 @@ def test_planted_holders_are_found_and_free_what_is_said(version, python_env, li
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_what_functions_read_again(version, python_env, library):
+    """By an analysis of the same instructions, at random places of the standard library, and by what its functions read."""
+    done = harness.run([python_env(version), FOLDER / "reads.py", library])
+    _, count, unread, _, of_runs, unread_in_runs = done.stdout.split()
+    assert int(count) > int(unread) > 500 and int(of_runs) > int(unread_in_runs) > 500, harness.described(done)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_walk_runs_no_code_of_the_program_and_changes_nothing(version, walks):
     """Hooks for audits, traces, profiles and collections see the same as without a walk; no reference, no block of
     memory and no object of the collector is left, and the exception that is being handled stays."""

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use gpumem_holders::{Cut, Graph, Holders, Limits, Memory, Saved, Tensors, lock, walk};
+use gpumem_holders::{Cut, Graph, Holders, Limits, Memory, Saved, Tensors, lock, reads, walk};
 use gpumem_python_frames::{Finding, finding};
 
 /// An object and its memory.
@@ -136,7 +136,8 @@ fn text(holders: &Holders) -> String {
         let also = holder.also.as_deref().unwrap_or_default();
         let _ = writeln!(
             out,
-            "holder\t{kind}\t{bytes}\t{blocks}\t{frees}\t{text}\t{place}\t{also}"
+            "holder\t{kind}\t{bytes}\t{blocks}\t{frees}\t{text}\t{place}\t{also}\t{}",
+            holder.unused
         );
     }
     for (block, holder) in &holders.blocks {
@@ -155,6 +156,46 @@ pub unsafe extern "C" fn find_holders_text(out: *mut u8, size: usize) {
     let length = kept.len().min(size);
     // SAFETY: promised by the caller.
     unsafe { out.copy_from_nonoverlapping(kept.as_ptr(), length) };
+}
+
+/// A place in a function, by the address of its code object, and one of its variables.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Place {
+    code: u64,
+    offset: i64,
+    variable: u64,
+}
+
+/// Writes for each place whether the function reads the variable again: 1, 0; −1: not known.
+///
+/// # Safety
+/// `places` has `count` entries with live code objects, and `out` is valid for writes of as many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn find_holders_reads(
+    places: *const Place,
+    count: usize,
+    out: *mut i8,
+) {
+    let Some(lock) = lock() else {
+        return;
+    };
+    // SAFETY: promised by the caller.
+    let (places, out) = unsafe {
+        (
+            core::slice::from_raw_parts(places, count),
+            core::slice::from_raw_parts_mut(out, count),
+        )
+    };
+    for (of, out) in places.iter().zip(out) {
+        let reads = reads(
+            &lock,
+            of.code as usize,
+            of.offset as i32,
+            of.variable as usize,
+        );
+        *out = reads.map_or(-1, i8::from);
+    }
 }
 
 fn walk_nothing() -> c_int {

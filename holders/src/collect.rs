@@ -25,6 +25,8 @@ pub(crate) struct Group {
     pub(crate) root: usize,
     /// The roots, or the calls that wait.
     calls: BTreeSet<usize>,
+    /// By the root or the call that waits: the objects of the variables with which the paths begin.
+    pub(crate) variables: BTreeSet<(usize, Id)>,
     pub(crate) place: String,
     pub(crate) is_own: bool,
     pub(crate) text: String,
@@ -56,8 +58,15 @@ impl Group {
         let same = same.take_while(|(one, other)| one == other).count();
         self.common.truncate(same);
         self.calls.extend(other.calls);
+        self.variables.extend(other.variables);
         self.blocks.extend(other.blocks);
         self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+
+    /// Whether its calls wait.
+    pub(crate) fn waits(&self) -> bool {
+        let frame = self.place.strip_prefix("local of ");
+        frame.is_some_and(|frame| frame.starts_with(WAITING))
     }
 
     /// Where it is: of a function that has several calls, how many.
@@ -121,6 +130,7 @@ pub(crate) fn collect(
             place,
             is_own,
             call,
+            first,
         } = named(paths, search, &path, how);
         let key = (kind, place.clone(), text.clone());
         let at = *known.entry(key).or_insert_with(|| {
@@ -128,6 +138,7 @@ pub(crate) fn collect(
                 kind,
                 root: path.root,
                 calls: BTreeSet::new(),
+                variables: BTreeSet::new(),
                 place,
                 is_own,
                 text,
@@ -143,6 +154,7 @@ pub(crate) fn collect(
             continue;
         };
         group.calls.insert(call);
+        group.variables.extend(first.map(|first| (call, first)));
         let same = group.common.iter().zip(&path.objects);
         let same = same.take_while(|(one, other)| one == other).count();
         // Several calls have nothing in common that is theirs.
@@ -207,6 +219,8 @@ struct Named {
     is_own: bool,
     /// The root, or the call that waits.
     call: usize,
+    /// The object of the variable with which the path begins.
+    first: Option<Id>,
 }
 
 fn named(paths: &mut Paths<'_>, search: &Search, path: &Path, how: How) -> Named {
@@ -219,6 +233,7 @@ fn named(paths: &mut Paths<'_>, search: &Search, path: &Path, how: How) -> Named
     let root = search.roots.get(path.root);
     let mut is_own = root.is_some_and(|root| root.is_own);
     let (mut parts, mut place, mut call) = (path.parts.clone(), None, path.root);
+    let mut first = path.objects.first().copied();
     // What an event loop has is a variable of the program's call that waits in it.
     let is_live = !matches!(kind, Kind::Cycle | Kind::Traceback);
     if let Some((at, of)) = waiting(path).filter(|_| !is_own && is_live) {
@@ -226,6 +241,7 @@ fn named(paths: &mut Paths<'_>, search: &Search, path: &Path, how: How) -> Named
         parts.splice(..=at, [Part::Name(name.to_owned())]);
         place = Some(format!("local of {WAITING}{}", of.place));
         call = path.objects.get(at - 1).map_or(call, |id| *id as usize);
+        first = path.objects.get(at).copied();
         is_own = true;
         if kind == Kind::Native {
             kind = Kind::Object;
@@ -241,6 +257,7 @@ fn named(paths: &mut Paths<'_>, search: &Search, path: &Path, how: How) -> Named
             place: String::from(RUNNING.1),
             is_own,
             call,
+            first,
         };
     }
     // A module is one holder of its parameters. A graph hangs on one of them, or on another attribute.
@@ -273,6 +290,7 @@ fn named(paths: &mut Paths<'_>, search: &Search, path: &Path, how: How) -> Named
         place: place.unwrap_or_else(|| paths.place(path.root)),
         is_own,
         call,
+        first,
     }
 }
 

@@ -97,16 +97,8 @@ impl<'a> Contents<'a> {
         if !matches!(&*class, "_asyncio.Task" | "_asyncio.Future") {
             return false;
         }
-        let python = &self.locked.python;
-        // SAFETY: a live future, with the lock: the attribute runs no code of the program, and the reference is ours.
-        unsafe {
-            let result = (python.PyObject_GetAttrString)(future, c"_result".as_ptr());
-            match result {
-                0 => (python.PyErr_Clear)(),
-                result => (python.Py_DecRef)(result),
-            }
-            result == child
-        }
+        let result = self.locked.attribute(future, c"_result");
+        result.is_some_and(|result| result.object == child)
     }
 
     /// An attribute, with what is special about it.

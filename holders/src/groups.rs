@@ -14,6 +14,7 @@ use crate::search::{From, Search, rank};
 use crate::shared::{self, Joined};
 use crate::tensors::{Memory, Tensors};
 use crate::text::with_numbers;
+use crate::unused::Unused;
 
 /// The maximum number of holders, and of those whose `frees` is determined.
 const HOLDERS: usize = 24;
@@ -99,6 +100,7 @@ pub(crate) fn group(
     let tensors = blocks.all.iter().flat_map(|block| blocks.tensors(block));
     let counted = tensors.filter(|(_, memory)| memory.references > 1);
     let counted: FxHashSet<Id> = counted.map(|(tensor, _)| *tensor).collect();
+    let mut unused = Unused::new(kept, search);
     let mut largest = Vec::new();
     for (at, group) in groups.iter().take(HOLDERS).enumerate() {
         let frees = match at < CHECKED && result.cut.is_none() {
@@ -122,6 +124,7 @@ pub(crate) fn group(
         let double = blocks.of(&group.blocks).filter(is_double);
         result.holders.push(Holder {
             also,
+            unused: !limits.is_over() && unused.all(group, &mut paths, &blocks),
             double: double.map(|block| block.bytes).sum(),
             covers: (covers < group.bytes - group.bytes / 8).then_some(covers),
             kind: group.kind,

@@ -17,6 +17,7 @@
 //! | `blocks` | the blocks of all tensors |
 //! | `collect`, `groups` | put like paths together |
 //! | `freed` | finds what stays if one object releases the others |
+//! | `unused`, `live`, `opcodes` | find out whether a function reads a variable again |
 //! | `shared` | finds another container that has the same tensors |
 //!
 //! # Design constraints
@@ -38,8 +39,10 @@ mod groups;
 mod heap;
 mod inline;
 mod limits;
+mod live;
 mod names;
 mod object;
+mod opcodes;
 mod outside;
 mod path;
 mod python;
@@ -49,6 +52,7 @@ mod search;
 mod shared;
 mod tensors;
 mod text;
+mod unused;
 
 use std::time::Instant;
 
@@ -93,6 +97,12 @@ pub fn walk(lock: &Lock, tensors: &mut dyn Tensors, limits: &Limits) -> Option<H
     let mut holders = with_lock(&locked, tensors, limits)?;
     holders.time = began.elapsed();
     Some(holders)
+}
+
+/// Whether the function with this live code object may read a variable before it stores or deletes it, from the instruction
+/// on that is at this offset in bytes: for [`Holder::unused`]. None: not known.
+pub fn reads(lock: &Lock, code: usize, offset: i32, variable: usize) -> Option<bool> {
+    live::Live::default().reads(&Locked::of(lock), (code, offset), variable)
 }
 
 fn with_lock(locked: &Locked<'_>, tensors: &mut dyn Tensors, limits: &Limits) -> Option<Holders> {

@@ -99,6 +99,12 @@ impl<'a> Paths<'a> {
         is_a(kind(list), Class::List).then(|| self.contents.in_list(list, element))?
     }
 
+    /// The numbers of places that the frames of a live code object have: of its variables, and of those for the evaluation.
+    pub(crate) fn places(&mut self, code: Object) -> [usize; 2] {
+        let code = self.codes.get(self.locked, code);
+        [code.variables.len(), code.evaluation]
+    }
+
     fn is_namespace(&self, root: usize) -> bool {
         let root = self.search.roots.get(root);
         root.is_some_and(|root| root.what.is_namespace())

@@ -79,7 +79,8 @@ python! {
     PyDict_GetItemString: fn(Object, *const c_char) -> Object,
     PyDict_Next: fn(Object, *mut isize, *mut Object, *mut Object) -> c_int,
     PyDict_Size: fn(Object) -> isize,
-    PyObject_GetAttrString: fn(Object, *const c_char) -> Object,
+    PyObject_GetAttr: fn(Object, Object) -> Object,
+    PyUnicode_InternFromString: fn(*const c_char) -> Object,
     PyObject_GC_Track: fn(*mut c_void) -> (),
     PyObject_GC_UnTrack: fn(*mut c_void) -> (),
     Py_DecRef: fn(Object) -> (),
@@ -88,6 +89,7 @@ python! {
     PyTuple_Size: fn(Object) -> isize,
     PyTuple_GetItem: fn(Object, isize) -> Object,
     PyLong_AsLongLongAndOverflow: fn(Object, *mut c_int) -> i64,
+    PyBytes_AsStringAndSize: fn(Object, *mut *mut c_char, *mut isize) -> c_int,
     PyUnicode_GetLength: fn(Object) -> isize,
     PyUnicode_ReadChar: fn(Object, isize) -> u32,
     PyCode_Addr2Line: fn(Object, c_int) -> c_int,
@@ -134,6 +136,35 @@ pub(crate) struct Locked<'a> {
     pub(crate) runtime: &'a Runtime,
     errors: [Object; 3],
     _lock: PhantomData<&'a Lock>,
+}
+
+/// A reference of ours, such as that to an attribute.
+pub(crate) struct Attribute<'a> {
+    locked: &'a Locked<'a>,
+    pub(crate) object: Object,
+}
+
+impl Attribute<'_> {
+    /// The bytes of a bytes object; none of another one.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let python = &self.locked.python;
+        let (mut bytes, mut length) = (core::ptr::null_mut(), 0);
+        // SAFETY: a live object, with the lock; its bytes never change, and live as long as the reference.
+        unsafe {
+            if (python.PyBytes_AsStringAndSize)(self.object, &raw mut bytes, &raw mut length) != 0 {
+                (python.PyErr_Clear)();
+                return &[];
+            }
+            core::slice::from_raw_parts(bytes.cast(), length as usize)
+        }
+    }
+}
+
+impl Drop for Attribute<'_> {
+    fn drop(&mut self) {
+        // SAFETY: a reference of ours, with the lock.
+        unsafe { (self.locked.python.Py_DecRef)(self.object) };
+    }
 }
 
 /// The interpreter's lock. Released when dropped.
@@ -202,20 +233,34 @@ impl<'a> Locked<'a> {
         locked
     }
 
-    /// A new reference to the qualified name of a function, as text.
+    /// The qualified name of a function, as text.
     pub(crate) fn function_name(&self, function: Object) -> String {
-        // SAFETY: a live function, with the lock; functions' attributes run no code of the program.
+        let name = self.attribute(function, c"__qualname__");
+        let text = name.and_then(|name| self.text(name.object));
+        text.unwrap_or_default().replace("<locals>.", "")
+    }
+
+    /// An attribute of a live function, code object or future of C code: these run no code of the program.
+    pub(crate) fn attribute(&self, object: Object, name: &CStr) -> Option<Attribute<'_>> {
+        // The class has this string already. Classes remember the strings with which they were asked, by address.
+        // SAFETY: with the lock.
         let name =
-            unsafe { (self.python.PyObject_GetAttrString)(function, c"__qualname__".as_ptr()) };
-        if name == 0 {
+            self.owned(unsafe { (self.python.PyUnicode_InternFromString)(name.as_ptr()) })?;
+        // SAFETY: live objects, with the lock.
+        self.owned(unsafe { (self.python.PyObject_GetAttr)(object, name.object) })
+    }
+
+    /// A new reference; None if there was an error.
+    fn owned(&self, object: Object) -> Option<Attribute<'_>> {
+        if object == 0 {
             // SAFETY: with the lock.
             unsafe { (self.python.PyErr_Clear)() };
-            return String::new();
+            return None;
         }
-        let text = self.text(name).unwrap_or_default();
-        // SAFETY: a reference of ours.
-        unsafe { (self.python.Py_DecRef)(name) };
-        text.replace("<locals>.", "")
+        Some(Attribute {
+            locked: self,
+            object,
+        })
     }
 
     /// The characters of a string that is printed; None for another object.

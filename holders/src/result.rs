@@ -68,6 +68,9 @@ pub struct Holder {
     pub covers: Option<u64>,
     /// The bytes of the blocks whose elements are float64.
     pub double: u64,
+    /// Whether the place is that of functions that do not read again the variable with which the text begins, and no other
+    /// reference to the tensors, or to that variable's object, is known: the functions could have deleted it before.
+    pub unused: bool,
     /// Another container that has most of the tensors, and where it is: `second, global of __main__`. Only where `frees` is
     /// less than half of the bytes. Of graphs, one whose tensors have parts of most of them.
     pub also: Option<String>,

@@ -352,3 +352,50 @@ def a_deep_recursion(check):
     check.kept("innermost", "local of %s" % name, size=2)
     del oldest
     check.freed(3)
+
+
+@case
+def variables_that_are_not_read_again(check):
+    """By the instructions that follow, whichever way they go on."""
+
+    def loops():
+        unread, read, assigned = tensor(), tensor(), tensor()
+        for number in range(2):
+            if number:
+                str(read)
+                check.find()
+            assigned = tensor()
+
+    def handlers():
+        handled, closed, unread = tensor(), tensor(), tensor()
+        try:
+            check.find()
+        except ValueError:
+            str(handled)
+        finally:
+            str(closed)
+
+    def by_name():
+        value = tensor()
+        check.find()
+        return "value" in locals()
+
+    def closure():
+        value = tensor()
+        check.find()
+        return lambda: value
+
+    def two():
+        one = other = tensor()
+        check.find()
+
+    def container():
+        kept = [tensor(), tensor()]
+        check.find()
+
+    for function, unused in (
+        (loops, {"unread", "assigned"}), (handlers, {"unread"}), (by_name, set()), (closure, set()), (two, set()),
+        (container, {"kept[0…1]"}),
+    ):  # fmt: skip
+        function()
+        assert {of.text for of in check.found.holders if of.unused} == unused, (function, check.found.holders)

@@ -52,7 +52,7 @@ def tensor(size=1, block=None):
     return Memory.plant(Tensor(), size, block)
 
 
-Holder = collections.namedtuple("Holder", "kind bytes blocks frees text place also")
+Holder = collections.namedtuple("Holder", "kind bytes blocks frees text place also unused")
 
 
 class Found:
@@ -63,7 +63,7 @@ class Found:
         (self.cut, *numbers), *rest = (line[1:] for line in lines)
         self.us, self.objects, self.references, self.bytes = map(int, numbers)
         self.holders = [
-            Holder(line[1], int(line[2]), int(line[3]), int(line[4]), *line[5:8])
+            Holder(line[1], int(line[2]), int(line[3]), int(line[4]), *line[5:8], line[8] == "true")
             for line in lines[1:] if line[0] == "holder"
         ]
         self.blocks = {int(line[1]): int(line[2]) for line in lines[1:] if line[0] == "block"}

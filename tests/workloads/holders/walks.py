@@ -42,6 +42,7 @@ def quiet():
 
     kept = [[tensor() for _ in range(5)], {"key": tensor()}, Plain(tensor()), generate(tensor())]
     next(kept[3])
+    alone = tensor()
     arguments = probe.arguments()
     nothing = probe.library.find_holders_go
     nothing.argtypes = probe.run.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
@@ -90,7 +91,8 @@ def quiet():
         assert walked == unchanged, (unchanged, walked)
     some.clear()
     found = probe.result(probe.run(*arguments))
-    assert len(found.holders) == 4 and found.bytes == 8 and all(one.frees == one.bytes for one in found.holders), found.holders
+    assert len(found.holders) == 5 and found.bytes == 9 and all(one.frees == one.bytes for one in found.holders), found.holders
+    assert all(one.unused for one in found.holders), found.holders
     print("quiet", len(walked[0]), Deleted.count)
 
 
