@@ -222,7 +222,10 @@ impl Text<'_> {
         // The line that requests may work with a variable of its function.
         let drop = match self.holder().is_some_and(Holder::is_variable) {
             true if self.holder().is_some_and(|of| self.facts.is_of_request(of)) => String::new(),
-            true => format!(", or del {name} before, if nothing uses it any more"),
+            true => match self.holder().and_then(Holder::unused_after) {
+                Some(line) => format!(", or del {name} before: nothing reads it after line {line}"),
+                None => format!(", or del {name} before, if nothing uses it any more"),
+            },
             false => format!(", or keep {name} on the host with .cpu()"),
         };
         let lacks = match crate::rules::missing(self.facts) {

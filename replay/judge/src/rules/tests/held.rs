@@ -19,6 +19,7 @@ pub(super) fn holder(kind: HolderKind, text: &str, place: &str, bytes: u64) -> H
         frees: None,
         covers: None,
         double: 0,
+        unused: false,
         also: None,
     }
 }
