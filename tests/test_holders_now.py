@@ -14,14 +14,14 @@ MIB = 1 << 20
 QUIET = {"GPUMEM_QUIET": "1", "PYTHONPATH": str(harness.ROOT / "python")}
 MAIN = "global of __main__"
 NOTHING = "RuntimeError: gpumem.holders() needs the recorder, and nothing is recorded in this process: "
-GRAPH = [16 * MIB, 2, "graph", "history[0]", MAIN, None]
-RESULTS = [12 * MIB, 4, "object", "results[0…3]", MAIN, 12 * MIB]
-KEEPER = [8 * MIB, 1, "object", "keeper.last", MAIN, 8 * MIB]
-LOCAL = [6 * MIB, 1, "object", "local", "local of inside (holders_now.py:LINE)", 6 * MIB]
-SAVED = [5 * MIB, 1, "traceback", "saved → traceback → fails (holders_now.py:LINE) local", MAIN, 5 * MIB]
-PARAMETERS = [4 * MIB, 1, "parameters", "model", MAIN, None]
-GRADIENTS = [4 * MIB, 1, "gradients", "model", MAIN, None]
-LOSS = [512, 1, "object", "history[0]", MAIN, None]
+GRAPH = [16 * MIB, 2, "graph", "history[0]", MAIN, None, False]
+RESULTS = [12 * MIB, 4, "object", "results[0…3]", MAIN, 12 * MIB, False]
+KEEPER = [8 * MIB, 1, "object", "keeper.last", MAIN, 8 * MIB, False]
+LOCAL = [6 * MIB, 1, "object", "local", "local of inside (holders_now.py:LINE)", 6 * MIB, True]
+SAVED = [5 * MIB, 1, "traceback", "saved → traceback → fails (holders_now.py:LINE) local", MAIN, 5 * MIB, False]
+PARAMETERS = [4 * MIB, 1, "parameters", "model", MAIN, None, False]
+GRADIENTS = [4 * MIB, 1, "gradients", "model", MAIN, None, False]
+LOSS = [512, 1, "object", "history[0]", MAIN, None, False]
 # Outside of the function with the local variable.
 KEPT = [GRAPH, RESULTS, KEEPER, SAVED, PARAMETERS, GRADIENTS, LOSS]
 LIVE = sum(row[0] for row in KEPT)
@@ -47,7 +47,7 @@ def rows_of(text):
         (word, kind, whose, size, count, frees), name, place = lines[number].split(" "), lines[number + 1], lines[number + 2]
         assert whose == ("other" if "native" in place else "own")
         assert (word, name[:5], place[:6]) == ("holder", "text ", "place ")
-        found.append([int(size), int(count), kind, name[5:], place[6:], None if frees == "-" else int(frees)])
+        found.append([int(size), int(count), kind, name[5:], place[6:], None if frees == "-" else int(frees), False])
     return rows(found), walk.split(" "), blocks
 
 
@@ -71,7 +71,7 @@ def test_all_that_keeps_tensors_is_found(of, answers):
 
 
 def test_what_is_freed_when_a_holder_lets_go(answers):
-    assert answers["freed"] == {"results": RESULTS[-1], "keeper": KEEPER[-1], "saved": SAVED[-1]}
+    assert answers["freed"] == {"results": RESULTS[5], "keeper": KEEPER[5], "saved": SAVED[5]}
 
 
 def test_the_table(answers):
@@ -80,7 +80,8 @@ def test_the_table(answers):
     assert table == TABLE
     assert first == "graph of history[0], global of __main__"
     assert shown == (
-        f"Holder(bytes={16 * MIB}, blocks=2, kind='graph', text='history[0]', place='global of __main__', frees=None)"
+        f"Holder(bytes={16 * MIB}, blocks=2, kind='graph', text='history[0]', place='global of __main__', frees=None, "
+        "unused=False)"
     )
 
 

@@ -242,7 +242,7 @@ impl<'a> Locked<'a> {
 
     /// An attribute of a live function, code object or future of C code: these run no code of the program.
     pub(crate) fn attribute(&self, object: Object, name: &CStr) -> Option<Attribute<'_>> {
-        // The class has this string already. Classes remember the strings with which they were asked, by address.
+        // The class has this string already. Classes remember the strings of queries, by address.
         // SAFETY: with the lock.
         let name =
             self.owned(unsafe { (self.python.PyUnicode_InternFromString)(name.as_ptr()) })?;

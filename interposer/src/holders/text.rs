@@ -104,6 +104,9 @@ pub(super) fn recorded(holders: &Holders, live: u64) -> String {
         if holder.double > 0 {
             let _ = writeln!(out, "double {}", holder.double);
         }
+        if holder.unused {
+            out += "unused\n";
+        }
     }
     for (block, holder) in &holders.blocks {
         let _ = writeln!(out, "block {block:x} {holder}");

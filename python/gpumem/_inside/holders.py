@@ -39,6 +39,8 @@ class Holder(NamedTuple):
     place: str  #: Where that is: `local of main (train.py:31)`, `global of __main__`.
     frees: Optional[int]  #: Bytes that emptying it, or deleting its one reference, frees; None: not determined (small or other kinds).
 
+    unused: bool = False  #: Whether the text begins with a variable that its functions do not read again, and that has the only reference.
+
     def __str__(self) -> str:
         if self.kind == "parameters":
             return f"{self.text}: parameters and buffers, {self.place}"
@@ -90,6 +92,8 @@ def _parsed(text: str, device: int, top: int) -> Holders:
     found.device = device
     lines = iter(text.splitlines())
     for line in lines:
+        if line == "unused":
+            found[-1] = found[-1]._replace(unused=True)
         word, _, rest = line.partition(" ")
         if word == "walk":
             cut, *numbers = rest.split(" ")

@@ -55,6 +55,8 @@ pub struct Holder {
     pub covers: Option<u64>,
     /// The bytes of elements of type float64.
     pub double: u64,
+    /// Whether the functions at its place, which have the only reference, never read the variable again.
+    pub unused: bool,
     /// Another container that has most of the same tensors, and where it is.
     pub also: Option<String>,
 }
@@ -137,6 +139,7 @@ impl Holders {
                         frees: frees.parse().ok(),
                         covers: None,
                         double: 0,
+                        unused: false,
                         also: None,
                     });
                 }
@@ -155,6 +158,11 @@ impl Holders {
                         (Some(holder), "covers") => holder.covers = bytes,
                         (Some(holder), _) => holder.double = bytes.unwrap_or(0),
                         (None, _) => {}
+                    }
+                }
+                ("unused", _) => {
+                    if let Some(holder) = &mut last {
+                        holder.unused = true;
                     }
                 }
                 ("block", [address, holder]) => {

@@ -80,6 +80,12 @@ impl Holder {
         object.rsplit('.').next()
     }
 
+    /// The line of its place, after which its functions do not read its variable again.
+    pub(crate) fn unused_after(&self) -> Option<&str> {
+        let (_, line) = self.place.strip_suffix(')')?.rsplit_once(':')?;
+        self.unused.then_some(line)
+    }
+
     /// Whether it is a container that has several of the blocks.
     pub fn is_container(&self) -> bool {
         self.blocks > 1 && (self.text.contains('[') || self.cached_by().is_some())

@@ -3,7 +3,7 @@
 use super::*;
 
 const TEXT: &str = "walk whole 1200 10 20 4096 4000\n\
-    holder object own 3000 3 3000\ntext m.preds[0…2]\nplace local of main (t.py:3)\n\
+    holder object own 3000 3 3000\ntext m.preds[0…2]\nplace local of main (t.py:3)\nunused\n\
     holder graph other 1000 1 -\ntext loss\nplace global of __main__\n\
     block 1000 0\nblock 2000 0\nblock 3000 0\nblock 4000 1\nblock zz 1\nunknown line\n";
 
@@ -26,6 +26,10 @@ fn what_the_recorder_wrote_is_read() {
         ("m.preds[0…2]", "local of main (t.py:3)")
     );
     assert_eq!((loss.kind, loss.frees), (HolderKind::Graph, None));
+    assert_eq!(
+        [preds.unused_after(), loss.unused_after()],
+        [Some("3"), None]
+    );
 }
 
 #[test]

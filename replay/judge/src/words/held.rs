@@ -309,15 +309,10 @@ impl Text<'_> {
         ))
     }
 
-    /// Whether an optimizer has state only for parameters to which nothing else refers, and another one trains what there is.
-    fn has_no_model(&self, parameters: &Holder) -> bool {
-        let is_its =
-            |of: &&Holder| (optimizer(of), &of.place) == (optimizer(parameters), &parameters.place);
-        let all = self.facts.all_holders().iter();
-        let all = all.filter(|of| of.is_of_optimizer() && !of.is_only_of_optimizer());
-        let (its, others): (Vec<&Holder>, Vec<&Holder>) = all.partition(is_its);
-        let is_whole = its.iter().all(|of| of.blocks <= parameters.blocks);
-        !its.is_empty() && is_whole && !others.is_empty()
+    /// Whether the functions that have this variable do not read it again.
+    fn is_unused(&self, variable: &str) -> bool {
+        let all = |of: &Holder| of.unused_after().is_some();
+        !variable.contains('.') && self.holders().all(all)
     }
 
     pub(super) fn advice_of_held(&self) -> Option<String> {
@@ -344,9 +339,10 @@ impl Text<'_> {
             Kind::Cycle => "break the cycle where the objects are no longer needed, or refer to one of them with weakref; gc.collect() frees them meanwhile".into(),
             _ if holder.is_of_calls() => {
                 let names: Vec<&str> = self.holders().map(|of| &*of.text).collect();
-                let is_waiting = names.iter().all(|name| !name.contains([' ', '→']));
-                let del = match is_waiting {
-                    true => format!("del {} before a call waits, if it does not use them afterwards; or ", names.join(", ")),
+                let is_unused = |of: &Holder| of.unused && of.is_variable();
+                let them = if names.len() == 1 { "it" } else { "them" };
+                let del = match self.holders().all(is_unused) {
+                    true => format!("del {} before a call waits: it does not use {them} again; or ", names.join(", ")),
                     false => String::new(),
                 };
                 format!("{del}let fewer of these calls run at once, or let each of them need less")
@@ -376,6 +372,10 @@ impl Text<'_> {
                 self.line(), self.of_views()
             ),
             _ => match (self.variable(), holder.frees) {
+                (Some((name, _)), _) if self.is_unused(name) => format!(
+                    "del {name} earlier: nothing reads it after line {}; or keep its tensors on the host with .cpu()",
+                    holder.unused_after().unwrap_or_default()
+                ),
                 (Some((name, _)), _) => format!(
                     "del {name} when it is no longer needed, or keep its tensors on the host with .cpu()"
                 ),

@@ -5,6 +5,7 @@ use gpumem_replay::attribution::{Owner, caller_of, is_in_checkpoint};
 use gpumem_replay::units::bytes;
 
 use super::Text;
+use super::paths::optimizer;
 use crate::facts::{COPY, Large};
 use crate::holders::{Holder, HolderKind};
 use crate::kept::Kept;
@@ -244,7 +245,10 @@ impl Text<'_> {
         // The line that requests may work with a variable of its function.
         let drop = match self.holder().is_some_and(Holder::is_variable) {
             true if self.holder().is_some_and(|of| self.facts.is_of_request(of)) => String::new(),
-            true => format!(", or del {name} before, if nothing uses it any more"),
+            true => match self.holder().and_then(Holder::unused_after) {
+                Some(line) => format!(", or del {name} before: nothing reads it after line {line}"),
+                None => format!(", or del {name} before, if nothing uses it any more"),
+            },
             false => format!(", or keep {name} on the host with .cpu()"),
         };
         let lacks = match crate::rules::missing(self.facts) {
@@ -312,6 +316,17 @@ impl Text<'_> {
         sizes.sort_unstable();
         sizes.dedup();
         sizes.len() > 1
+    }
+
+    /// Whether an optimizer has state only for parameters to which nothing else refers, and another one trains what there is.
+    pub(super) fn has_no_model(&self, parameters: &Holder) -> bool {
+        let is_its =
+            |of: &&Holder| (optimizer(of), &of.place) == (optimizer(parameters), &parameters.place);
+        let all = self.facts.all_holders().iter();
+        let all = all.filter(|of| of.is_of_optimizer() && !of.is_only_of_optimizer());
+        let (its, others): (Vec<&Holder>, Vec<&Holder>) = all.partition(is_its);
+        let is_whole = its.iter().all(|of| of.blocks <= parameters.blocks);
+        !its.is_empty() && is_whole && !others.is_empty()
     }
 
     /// Two variables of one size, if the request is as large as every element of one with every element of the other.

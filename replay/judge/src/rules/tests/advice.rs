@@ -21,6 +21,7 @@ fn held_by(kind: HolderKind, text: &str, place: &str) -> Option<Holders> {
         frees: None,
         covers: None,
         double: 0,
+        unused: false,
         also: None,
     };
     Some(Holders {

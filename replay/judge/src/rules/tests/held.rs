@@ -19,6 +19,7 @@ pub(super) fn holder(kind: HolderKind, text: &str, place: &str, bytes: u64) -> H
         frees: None,
         covers: None,
         double: 0,
+        unused: false,
         also: None,
     }
 }
@@ -210,6 +211,20 @@ fn calls_that_run_at_the_same_time_are_no_rounds() {
         vec![kept(8 * GIB)],
     );
     assert_eq!(judged(&of).0, Kind::KeptTensors);
+}
+
+#[test]
+fn a_variable_of_calls_is_deleted_only_where_they_do_not_read_it_again() {
+    let place = "local of 5 suspended calls of handle (serve.py:3)";
+    for unused in [true, false] {
+        let mut x = holder(HolderKind::Object, "x", place, 8 * GIB);
+        x.unused = unused;
+        let of = with(vec![x], vec![kept(8 * GIB)]);
+        let advice = words::advice(&Names::default(), &of, &judge(&of)).unwrap_or_default();
+        let del = "del x before a call waits: it does not use it again; or let fewer";
+        assert_eq!(advice.contains(del), unused, "{advice}");
+        assert_eq!(advice.contains("del "), unused, "{advice}");
+    }
 }
 
 #[test]
