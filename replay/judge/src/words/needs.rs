@@ -318,7 +318,7 @@ impl Text<'_> {
         sizes.len() > 1
     }
 
-    /// Whether an optimizer has state only for parameters to which nothing else refers, and another one trains what there is.
+    /// Whether an optimizer has state only for parameters that only it has, and another one trains what there is.
     pub(super) fn has_no_model(&self, parameters: &Holder) -> bool {
         let is_its =
             |of: &&Holder| (optimizer(of), &of.place) == (optimizer(parameters), &parameters.place);
