@@ -1,6 +1,7 @@
 //! Records followed as they are written, until the process dies.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -14,24 +15,34 @@ use crate::{bounded, kill};
 struct Victim {
     process: Child,
     told: File,
+    /// How many events each thread may record: who follows need not be as fast as four threads.
+    most: File,
 }
 
 impl Victim {
     fn start(test: &str, variable: &str, folder: &Path) -> Self {
         let path = folder.join("counts");
         std::fs::write(&path, [0; 32]).unwrap();
+        let most = File::create(folder.join("most")).unwrap();
+        most.write_all_at(&[0; 8], 0).unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", test, "--ignored"]);
         command.env(variable, folder).stdout(Stdio::null());
         Self {
             process: command.spawn().unwrap(),
             told: File::open(path).unwrap(),
+            most,
         }
     }
 
     /// Waits until it has recorded that many more events.
     fn goes_on(&mut self, events: u64) {
         let told = |file: &File| kill::counts(file).iter().sum::<u64>();
+        let most = kill::counts(&self.told)
+            .iter()
+            .max()
+            .map_or(0, |of| of + events);
+        self.lets(most);
         let until = told(&self.told) + events;
         while told(&self.told) < until {
             assert!(self.process.try_wait().unwrap().is_none(), "it has ended");
@@ -39,7 +50,14 @@ impl Victim {
         }
     }
 
+    fn lets(&self, most: u64) {
+        self.most.write_all_at(&most.to_le_bytes(), 0).unwrap();
+    }
+
+    /// Kills it while it records.
     fn kill(&mut self) {
+        self.goes_on(1);
+        self.lets(u64::MAX);
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }

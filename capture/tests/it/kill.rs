@@ -12,7 +12,8 @@ const THREADS: u64 = 4;
 pub const VARIABLE: &str = "GPUMEM_CAPTURE_VICTIM";
 
 /// Not a test: the process that [`killed_at_any_moment`] kills. Four threads record endlessly; each
-/// stores, after every event, how many of its events have returned.
+/// stores, after every event, how many of its events have returned. With a file `most` there, it waits before it has
+/// recorded more than that number of events.
 #[test]
 #[ignore = "the victim of killed_at_any_moment"]
 fn victim() {
@@ -24,12 +25,18 @@ fn victim() {
         .unwrap();
     let options = patient(4096);
     let writer = Writer::create(&folder.join("report.bin"), &options).unwrap();
+    let limit = std::fs::File::open(folder.join("most")).ok();
     std::thread::spawn(|| writer.drain());
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let counts = &counts;
+            let (counts, limit) = (&counts, limit.as_ref());
             scope.spawn(move || {
+                let mut most = limit.map_or(u64::MAX, |_| 0);
                 for n in 0.. {
+                    while n >= most {
+                        std::thread::yield_now();
+                        most = limit.map_or(u64::MAX, number);
+                    }
                     let event = Event {
                         time: writer.now(),
                         ptr: n,
@@ -54,6 +61,12 @@ fn victim() {
             });
         }
     });
+}
+
+fn number(file: &std::fs::File) -> u64 {
+    let mut bytes = [0; 8];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    u64::from_le_bytes(bytes)
 }
 
 pub fn counts(file: &std::fs::File) -> [u64; THREADS as usize] {
