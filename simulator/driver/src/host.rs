@@ -4,6 +4,8 @@ use libc::{MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, MAP_SHARED};
 use libc::{PROT_NONE, PROT_READ, PROT_WRITE};
 use std::ptr;
 
+use crate::addresses;
+
 /// The host's own page.
 pub(crate) const HOST_PAGE: u64 = 4096;
 /// From this size on, zeroed pages are returned to the host.
@@ -14,6 +16,19 @@ pub(crate) const WORTH_GIVING_BACK: u64 = 1 << 20;
 pub fn map(bytes: u64, align: u64, access: Access) -> Option<u64> {
     let align = align.max(HOST_PAGE);
     let length = host_length(bytes)?;
+    let mut used = addresses::used();
+    if let Some(base) = used.highest_gap(length, align)
+        && map_fixed(base, length, access)
+    {
+        used.insert(base, length);
+        return Some(base);
+    }
+    drop(used);
+    map_anywhere(length, align, access)
+}
+
+/// As [`map`], at an address of the kernel's choice.
+fn map_anywhere(length: u64, align: u64, access: Access) -> Option<u64> {
     let padded = length.checked_add(align)?;
     // SAFETY: a fresh anonymous mapping at an address of the kernel's choice; no other memory is
     // touched.
@@ -31,8 +46,6 @@ pub fn map(bytes: u64, align: u64, access: Access) -> Option<u64> {
         return None;
     }
     let start = start as u64;
-    // As high as it fits: the kernel allocates addresses downwards, so blocks of whole pages are
-    // contiguous.
     let base = (start + padded - length) / align * align;
     unmap(start, base - start);
     unmap(base + length, start + padded - (base + length));
@@ -41,11 +54,25 @@ pub fn map(bytes: u64, align: u64, access: Access) -> Option<u64> {
 
 /// As [`map`], but exactly at `base`; `None` if the range is in use.
 pub fn map_at(base: u64, bytes: u64, access: Access) -> Option<u64> {
+    let length = host_length(bytes)?;
+    let mut used = addresses::used();
+    if !map_fixed(base, length, access) {
+        return None;
+    }
+    used.insert(base, length);
+    Some(base)
+}
+
+/// Maps a range of whole host pages unless it is in use.
+fn map_fixed(base: u64, length: u64, access: Access) -> bool {
+    let Ok(length) = usize::try_from(length) else {
+        return false;
+    };
     // SAFETY: MAP_FIXED_NOREPLACE never replaces a mapping.
     let at = unsafe {
         libc::mmap(
             base as *mut _,
-            usize::try_from(host_length(bytes)?).ok()?,
+            length,
             access.bits(),
             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE,
             -1,
@@ -53,18 +80,20 @@ pub fn map_at(base: u64, bytes: u64, access: Access) -> Option<u64> {
         )
     };
     if at == libc::MAP_FAILED {
-        return None;
+        return false;
     }
     if at as u64 != base {
-        unmap(at as u64, bytes);
-        return None;
+        // SAFETY: a kernel without MAP_FIXED_NOREPLACE mapped this range elsewhere just now.
+        unsafe { libc::munmap(at, length) };
+        return false;
     }
-    Some(base)
+    true
 }
 
 /// Unmaps a range.
 pub fn unmap(base: u64, bytes: u64) {
     if let Some(length) = host_length(bytes).filter(|length| *length > 0) {
+        addresses::used().remove(base, length);
         // SAFETY: callers pass ranges from `map` that the simulated driver has just freed.
         unsafe { libc::munmap(base as *mut _, length as usize) };
     }

@@ -9,6 +9,7 @@
 //! - [`api`]: the driver's functions, one family a file;
 //! - [`table`]: every exported name in one table, which also answers `cuGetProcAddress`;
 //! - [`calls`]: counts the calls of functions of virtual memory;
+//! - [`addresses`]: which addresses new memory gets;
 //! - [`clock`]: the time of events;
 //! - [`ffi`], [`host`], [`files`]: pointers from C, host address space, and the memory files by
 //!   which processes share memory;
@@ -18,6 +19,7 @@
 //! Computing anything. The driver fails NVIDIA's driver-validity check: runtimes from 11.2 on
 //! perform it and rightly refuse to run here.
 
+pub mod addresses;
 pub mod api;
 pub mod calls;
 pub mod clock;
