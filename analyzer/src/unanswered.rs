@@ -62,6 +62,14 @@ pub enum Unanswered {
     },
 }
 
+/// That a bounded capture lacks `what`, from before its first record. `None`: the capture has all of it.
+pub fn lacks_older(session: &Session, what: &str) -> Option<String> {
+    let from = session.replay.restored?.from.0;
+    Some(format!(
+        "a bounded capture keeps only its newest records: {what} before event {from} are missing"
+    ))
+}
+
 impl Unanswered {
     /// The error for something that a bounded capture has evicted.
     pub fn not_kept(session: &Session) -> Self {

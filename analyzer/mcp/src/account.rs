@@ -3,6 +3,7 @@
 use gpumem_analyzer::account::{Ending, place};
 use gpumem_analyzer::ask::Pivot;
 use gpumem_analyzer::session::Session;
+use gpumem_analyzer::unanswered::lacks_older;
 use gpumem_capture::{DeviceOrdinal, Level};
 use serde_json::{Map, Value, json};
 
@@ -52,11 +53,7 @@ pub fn facts(session: &Session) -> Map<String, Value> {
 
 /// What a bounded capture lacks of an answer.
 pub fn lacking(session: &Session, question: &Pivot) -> Option<String> {
-    let (what, restored) = question.lacks_older().zip(session.replay.restored)?;
-    Some(format!(
-        "a bounded capture keeps only its newest records: {what} before event {} are missing",
-        restored.from.0
-    ))
+    lacks_older(session, question.lacks_older()?)
 }
 
 /// Levels whose rows do not add up to the level's own figure: (device, sum, figure).

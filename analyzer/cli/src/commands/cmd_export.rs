@@ -47,7 +47,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                 has_device(&session, device)?;
             }
             notes.caveats(&session);
-            say_not_kept(&session, notes);
+            notes.bounded(&session, "events");
             Ok((said, Exit::of(&session)))
         });
     }
@@ -57,7 +57,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let over_time = args.format.is_of_events()
         || matches!(args.format, Format::Perfetto | Format::TorchSnapshot);
     if over_time {
-        say_not_kept(&first, &mut output.notes);
+        output.notes.bounded(&first, "events");
     }
     let task = Task {
         args,
@@ -70,16 +70,6 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     deliver(args, file, output, &mut |out, notes| {
         Ok((write(&task, out, notes)?, Exit::of(&first)))
     })
-}
-
-/// Prints that a bounded capture does not have all events.
-fn say_not_kept(session: &Session, notes: &mut Notes<'_>) {
-    if let Some(restored) = session.replay.restored {
-        notes.say(format_args!(
-            "a bounded capture keeps only its newest records: events before {} are missing",
-            restored.from.0
-        ));
-    }
 }
 
 /// The output file.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use gpumem_analyzer::account::place;
 use gpumem_analyzer::session::{self, Session};
+use gpumem_analyzer::unanswered::lacks_older;
 use gpumem_capture::{DeviceOrdinal, Level, OpenError};
 
 use super::foreign;
@@ -86,11 +87,8 @@ impl Notes<'_> {
 
     /// That a bounded capture lacks a part of something.
     pub fn bounded(&mut self, session: &Session, what: &str) {
-        if let Some(restored) = session.replay.restored {
-            self.say(format_args!(
-                "a bounded capture keeps only its newest records: {what} before event {} are missing",
-                restored.from.0
-            ));
+        if let Some(line) = lacks_older(session, what) {
+            self.say(line);
         }
     }
 
