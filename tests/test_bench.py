@@ -107,6 +107,7 @@ def served(probe, python_env, tmp_path_factory):
     return answers, folder / "report.bin"
 
 
+@pytest.mark.slow
 def test_the_benchmarks_stacks_are_as_many_as_it_says(served, dump, analyze_json):
     answers, report = served
     assert answers["with"][0][0] == answers["without"][0][0] == 13
@@ -122,6 +123,7 @@ def test_the_benchmarks_stacks_are_as_many_as_it_says(served, dump, analyze_json
         assert len(set(ids)) == STACKS and 0 not in ids
 
 
+@pytest.mark.slow
 def test_the_library_stays_small(served):
     answers, _ = served
     alone, recorded = answers["without"][-1], answers["with"][-1]

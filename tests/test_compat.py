@@ -35,7 +35,7 @@ def checks_of(*modules):
     "environment, devices, preload, slow",
     [
         ("torch215", 1, True, False),
-        ("torch215", 2, False, False),
+        pytest.param("torch215", 2, False, False, marks=pytest.mark.slow),
         pytest.param("torch215", 2, True, True, marks=pytest.mark.slow),
         pytest.param("torch112", 2, True, False, marks=pytest.mark.slow),
         pytest.param("torch112", 1, True, True, marks=pytest.mark.slow),

@@ -16,7 +16,7 @@ PYTORCH = ("fastai_epochs", "gputil_tables", "memlab_lines", "memlab_reporter", 
     "environment, devices, preload, slow",
     [
         ("torch215", 2, True, False),
-        ("torch215", 1, False, False),
+        pytest.param("torch215", 1, False, False, marks=pytest.mark.slow),
         pytest.param("torch215", 1, True, True, marks=pytest.mark.slow),
         pytest.param("torch112", 2, True, True, marks=pytest.mark.slow),
         pytest.param("torch112", 1, True, False, marks=pytest.mark.slow),

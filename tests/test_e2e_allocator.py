@@ -9,6 +9,7 @@ import struct
 
 import harness
 import pytest
+from lanes import slow
 import spec_reader
 
 SCRIPT = harness.WORKLOADS / "allocator_programs.py"
@@ -102,7 +103,7 @@ def run(start, program, folder, env=None, **options):
     return Recorded(folder / "report.bin"), json.loads((folder / "trace.json").read_text())
 
 
-@pytest.mark.parametrize("program", ("train", "streams", "full", "pools", "graphs", "checkpoints"))
+@pytest.mark.parametrize("program", ("train", "streams", "pools", "graphs", "checkpoints", *slow("full")))
 def test_each_decision_is_as_in_pytorchs_own_trace(forks, tmp_path, program):
     memory = "64MiB" if program == "full" else "16GiB"
     small = {"GPUMEM_SIM_CONTEXT_BYTES": "0", "GPUMEM_SIM_MODULE_BYTES": "0", "GPUMEM_SIM_STREAM_BYTES": "0"}

@@ -11,6 +11,7 @@ from contextlib import closing
 
 import harness
 import pytest
+from lanes import slow
 from profiled import moments
 
 # The program without modules is first: a batch and other tensors outside of modules can be separated only if there are
@@ -41,7 +42,7 @@ def recorded(forks, tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("arguments", ((), ("--untold",)), ids=("told", "found-out"))
+@pytest.mark.parametrize("arguments", ((), *slow((("--untold",),))), ids=("told", "found-out"))
 def test_each_tensor_is_what_the_framework_says(arguments, recorded):
     folder, said = recorded(*arguments)
     seen = Counter()

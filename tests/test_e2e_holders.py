@@ -189,6 +189,7 @@ def test_at_a_peak_above_a_size(run, dump, tmp_path, analyze_json, analyze):
     [peak] = analyze_json(tmp_path / "report.bin")["peaks"]
     rows = {row["text"]: row["bytes"] for row in peak["holders"]["rows"]}
     assert rows["history[0…9]"] == 100 * MIB and peak["holders"]["event"] >= first
+    assert sum(row["unused"] for row in peak["holders"]["rows"]) == rest.count("unused")
     assert "Who kept the tensors after event" in analyze(tmp_path / "report.bin").stdout
     (tmp_path / "report.bin").unlink()
     run("peaks")

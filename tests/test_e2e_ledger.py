@@ -8,6 +8,7 @@ import json
 
 import harness
 import pytest
+from lanes import lanes
 
 MODES = {
     "native": ((), {}),
@@ -24,11 +25,8 @@ def reading(done):
     return json.loads(line[len("READING ") :])
 
 
-# The last of all has what the two other slow ones have.
-SLOW = ("async", "graphs")
-
-
-@pytest.mark.parametrize("mode", [pytest.param(mode, marks=[pytest.mark.slow] * (mode in SLOW)) for mode in MODES])
+# The last of all has what the two others before it have.
+@pytest.mark.parametrize("mode", lanes(MODES, ("native", "graphs-async")))
 def test_the_ledger_at_the_peak_is_nvmls_figure(mode, python_env, simulate, tmp_path, analyze_json):
     arguments, env = MODES[mode]
     done = simulate(

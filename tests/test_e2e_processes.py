@@ -88,7 +88,7 @@ CHILDREN = {
 }
 
 
-@pytest.mark.parametrize("how", lanes(CHILDREN, ("pinned workers", "spawn")))
+@pytest.mark.parametrize("how", lanes(CHILDREN, ("spawn",)))
 def test_children_stay_out_of_the_capture(how, python_env, simulate, tmp_path, analyze, analyze_json):
     """The parent's figures are its own to the byte; only a child that uses the card has an additional report."""
     done = simulate([python_env("torch215"), harness.WORKLOADS / "forks.py", how], preload=True)

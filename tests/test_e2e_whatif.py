@@ -21,7 +21,7 @@ from lanes import slow
 
 TREES = ["branches", *slow("compiled")]
 # A training, trees of CUDA graphs, and what a program may do with streams, pools and memory fractions.
-PROGRAMS = ["lengths", "random:1", *TREES, *slow("gpt", "convnet", "generate", "fsdp", "switches")]
+PROGRAMS = ["random:1", *TREES, *slow("lengths", "gpt", "convnet", "generate", "fsdp", "switches")]
 PROGRAMS += slow(*(f"random:{n}" for n in (0, *range(2, 8))), *(f"wide:{n}" for n in range(3)), *(f"restored:{n}" for n in (14, 15)))
 SETTINGS = [whatif.SETTINGS[n] for n in (0, 1, 3, 6)]
 
@@ -296,6 +296,7 @@ def test_times_are_never_guessed():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_cannot_be_better_is_not_replayed_to_its_end(bench, python_env):
     """Rows that were stopped are those that reserve more in the end, and no row that helps is one."""
     capture, _ = bench.record("random:5")

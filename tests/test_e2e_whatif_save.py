@@ -218,7 +218,7 @@ def agree(replay, saved, path, analyze, analyze_json):
     return summary
 
 
-@pytest.mark.parametrize("program", [*slow("branches"), "lengths", "random:1", *slow(*SLOW)])
+@pytest.mark.parametrize("program", ["random:1", *slow("branches", "lengths", *SLOW)])
 def test_the_capture_of_a_replay_has_the_replays_figures(program, bench, tmp_path, analyze, analyze_json):
     path, _ = bench.runs[program, ""]
     recorded, peaks = Capture(path), set()

@@ -9,6 +9,7 @@ import sys
 
 import harness
 import pytest
+from lanes import slow
 
 LAUNCHED = harness.WORKLOADS / "launched.py"
 CHECKOUT = {"PYTHONPATH": str(harness.ROOT / "python")}
@@ -306,7 +307,7 @@ def names_of(report):
     return {row["module"] for row in harness.analyze_json("lines", "--by", "module", report)} - {None}
 
 
-@pytest.mark.parametrize("how", ([], ["parallel"], ["fails"]))
+@pytest.mark.parametrize("how", ([], ["fails"], *slow(["parallel"])))
 def test_modules_are_named_without_an_import_in_the_program(gpumem, python_env, tmp_path, how):
     gpumem.python = python_env("torch215")
     script = harness.WORKLOADS / "late_model.py"

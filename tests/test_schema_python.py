@@ -9,7 +9,7 @@ import sys
 
 import fleet_data
 import harness
-import jsonschema
+import jsonschema_rs
 import pytest
 import schemas
 from fleet_data import MIB, Job, Plant
@@ -175,5 +175,5 @@ def test_plan(python_env, tmp_path):
 
 def test_a_field_that_lacks_is_found():
     row = {"check": "driver", "status": "ok", "found": "580"}
-    with pytest.raises(jsonschema.ValidationError):
+    with pytest.raises(jsonschema_rs.ValidationError):
         schemas.validated("doctor", doctor.FORM.json({"works": True, "rows": [row]}))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import harness
 import pytest
+from lanes import slow
 
 from test_sim_libraries import table
 
@@ -205,7 +206,7 @@ def test_torch_distributed_of_one_process_and_the_ledger(simulate, python_env, t
     assert ledger["physical_bytes"] == books["physical"]["current"] and ledger["unexplained_bytes"] == 0
 
 
-@pytest.mark.parametrize("rank, world", [(3, 8), (7, 1024)])
+@pytest.mark.parametrize("rank, world", [(3, 8), *slow((7, 1024))])
 def test_torch_distributed_of_one_rank_of_many(simulate, python_env, rank, world):
     command = [python_env("torch215"), PYTORCH, "lone", str(rank), str(world)]
     assert simulate(command, env=EIGHT).stdout == f"rank {rank} of {world} holds\n"

@@ -163,10 +163,12 @@ def test_pytorch_shares_tensors_between_processes(simulate, python_env):
     assert done.stdout == "the child saw [0, 1, 2, 3, 4] and owned 0 bytes\n"
 
 
+@pytest.mark.slow
 def test_pytorch_with_expandable_segments(simulate, python_env):
     pytorch(simulate, python_env, "expandable round_trips training streams", env=EXPANDABLE)
 
 
+@pytest.mark.slow
 def test_pytorch_with_cuda_malloc_async(simulate, python_env):
     pytorch(simulate, python_env, "asynchronous round_trips training streams", env=ASYNCHRONOUS)
 

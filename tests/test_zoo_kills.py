@@ -25,6 +25,7 @@ import harness
 import pytest
 import zoo
 from kept import THREADS, Held, assert_kept, assert_kept_tensors, assert_no_address_twice, assert_stacks_of_states, awaits, is_within, logged, recorded
+from lanes import slow
 from test_interposer import read  # noqa: F401  (fixtures are taken by name)
 from waiting import until
 
@@ -158,7 +159,7 @@ def test_the_file_follows_while_the_program_waits(ring, killed, read, rings):  #
 
 
 @pytest.mark.parametrize("kills", KILLS)
-@pytest.mark.parametrize("ring", GONE)
+@pytest.mark.parametrize("ring", [*slow("memfd"), "removed"])
 def test_kills_with_the_ring_gone(ring, kills, killed, read, rings):  # noqa: F811
     """All events up to a moment are there, and the account names the moment."""
     chance = random.Random(SEED)

@@ -9,7 +9,7 @@ import json
 import sys
 
 import harness
-import jsonschema
+import jsonschema_rs
 
 sys.path.insert(0, str(harness.ROOT / "scripts" / "lib"))
 
@@ -57,8 +57,9 @@ def without_texts(schema):
     return list(map(without_texts, schema)) if isinstance(schema, list) else schema
 
 
+@functools.lru_cache(maxsize=None)
 def validator(form):
-    return jsonschema.Draft202012Validator(schema_of(form))
+    return jsonschema_rs.Draft202012Validator(generated()[form])
 
 
 def validated(form, text):

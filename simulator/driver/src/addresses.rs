@@ -2,7 +2,7 @@
 //!
 //! The kernel's choice depends on holes that other mappings left, threads' stacks and heaps among them, so it differs from
 //! run to run. PyTorch's allocator takes the lowest of equal blocks, so it would also give out other blocks. Therefore
-//! the driver has a range of its own, as NVIDIA's has, and fills it by the kernel's rule: the highest gap that fits.
+//! the driver has its own range, as NVIDIA's has, and fills it by the kernel's rule: the highest gap that fits.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

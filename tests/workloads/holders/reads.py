@@ -24,6 +24,38 @@ functools inspect json.decoder json.encoder pickle plistlib queue shutil statist
 threading tokenize traceback typing unittest.case xml.dom.minidom zipfile""".split()
 FUNCTIONS = 150
 PLACES = 4000
+# In these, each instruction is looked at: what random ones rarely meet.
+RARE = """
+def shadowed(x, rows):
+    rows = [x for x in rows]
+    return {x: rows for x in x}
+
+def in_class(x):
+    def inner():
+        nonlocal x
+        del x
+    return [inner for _ in range(3) if (y := x)], y
+
+def deleted(x, y):
+    try:
+        del x
+    except NameError:
+        x = y
+    finally:
+        y = x
+    with y as (x, y):
+        return x
+
+def swapped(x, y):
+    x, y = y, x
+    for x, *y in y:
+        if x:
+            continue
+        break
+    else:
+        return x
+    return lambda: y
+"""
 BY_NAME = {"locals", "vars", "eval", "exec", "dir", "breakpoint"}
 FRAMES = {"_getframe", "currentframe", "f_locals", "builtins", "__builtins__"}
 ENDS = {"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"}
@@ -160,9 +192,11 @@ def compare_analysis(library, rng):
         with open(module.__file__, "rb") as file:
             codes += functions(compile(file.read(), module.__file__, "exec"))
     count = unread = 0
-    for code in rng.sample(codes, FUNCTIONS):
+    samples = [(code, 8) for code in rng.sample(codes, FUNCTIONS)]
+    samples += [(code, len(instructions(code))) for code in functions(compile(RARE, "rare", "exec"))]
+    for code, most in samples:
         analysis = Analysis(code)
-        some = rng.sample(analysis.all, min(8, len(analysis.all)))
+        some = rng.sample(analysis.all, min(most, len(analysis.all)))
         places = [(one, variable) for one in some for variable in plain(code)]
         said = answers(library, [(code, one.offset, variable) for one, variable in places])
         for (one, variable), answer in zip(places, said):

@@ -28,6 +28,9 @@ pub struct Holder {
     pub frees_bytes: Option<u64>,
     /// Bytes of the views, if the tensors are views of larger ones that no other object keeps. `None`: they are not.
     pub covers_bytes: Option<u64>,
+    /// Whether `text` begins with a variable that the functions which run do not read again, so that `del` of it is safe. Python
+    /// 3.8 to 3.14.
+    pub unused: bool,
 }
 
 /// Who kept tensors at a failure: the result of the recorder's walk through the program's objects.
@@ -104,6 +107,7 @@ impl Holders {
             blocks: of.blocks,
             frees_bytes: of.frees,
             covers_bytes: of.covers,
+            unused: of.unused,
         };
         Self {
             cut: holders.cut.clone(),
