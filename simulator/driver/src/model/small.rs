@@ -2,8 +2,8 @@
 //!
 //! The model follows an H100 (docs/simulator.md). A request of up to half a page (1 MiB of 2 MiB)
 //! is rounded up to 512 bytes and taken from a page that small allocations of the same context
-//! share, first fit, oldest page first. A page without live allocations is freed. Larger requests
-//! get separate whole pages.
+//! share, first fit, the page with the lowest address first. A page without live allocations is
+//! freed. Larger requests get separate whole pages.
 
 use super::ranges::FreeRanges;
 use std::collections::BTreeMap;
