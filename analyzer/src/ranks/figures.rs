@@ -16,6 +16,7 @@ use super::nccl::held_by;
 use super::steps::{StepWatch, Steps};
 use super::watch::Drawn;
 use crate::attribution::library;
+use crate::names::NO_MODULE;
 use crate::replay::{At, Replay};
 use crate::session::Session;
 use crate::source::Readable;
@@ -252,7 +253,7 @@ fn held(session: &Session, device: DeviceOrdinal, keys: &mut Keys) -> Vec<Held> 
     }
     if replay.has_modules() {
         for row in modules(replay, &tensors) {
-            let name = row.module.unwrap_or_else(|| "(outside all modules)".into());
+            let name = row.module.unwrap_or_else(|| NO_MODULE.into());
             add(Of::Module, name, row.bytes, None);
         }
     }

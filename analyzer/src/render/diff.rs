@@ -4,6 +4,33 @@ use super::{Align, Style, Table, Terminal, bytes, count, signed};
 use crate::account::{Phase, many};
 use crate::views::{Diff, DiffRow, HolderRow, HoldersDiff, KeptAt, PoolDiff, holder_name};
 
+/// Columns of text, and those before a side's text.
+const COLUMNS: usize = 80;
+const LABEL: usize = 9;
+
+/// The answer: how much more or less it is, and which row has the largest change.
+pub fn diff_answer(diff: &Diff, level: &str) -> String {
+    let total = match diff.change_bytes {
+        0 => format!("none, {} in both ({level} level)", bytes(diff.after_bytes)),
+        by => format!(
+            "{}, {} → {} ({level} level)",
+            change(by),
+            bytes(diff.before_bytes),
+            bytes(diff.after_bytes)
+        ),
+    };
+    let largest = match diff.rows.first().filter(|row| row.change_bytes != 0) {
+        Some(row) => format!("largest: {}, {}", row.of.owner, change(row.change_bytes)),
+        None => "all lines have the same bytes".into(),
+    };
+    let length = LABEL + total.chars().count() + 2 + largest.chars().count();
+    let between = match length <= COLUMNS {
+        true => "; ".into(),
+        false => format!("\n{}", " ".repeat(LABEL)),
+    };
+    format!("{:<LABEL$}{total}{between}{largest}\n", "change")
+}
+
 /// The table: line, phase if any row has one, function, bytes in both, the change, blocks in both. `title` is its
 /// heading. Similar rows are merged.
 pub fn diff_text(diff: &Diff, title: &str, devices: bool, terminal: Terminal) -> String {
@@ -62,7 +89,7 @@ pub fn pools_text(pools: &[PoolDiff], terminal: Terminal) -> String {
     let mut out = String::new();
     for pool in pools {
         let rows = [
-            ("  peak of reserved memory", pool.reserved_peak),
+            ("  peak of reserved memory, whole run", pool.reserved_peak),
             ("  unallocated at the tensors' peak", pool.unused_at_peak),
         ];
         if rows.iter().all(|(_, figure)| figure.change_bytes == 0) {

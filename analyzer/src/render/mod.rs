@@ -39,7 +39,7 @@ pub use answer::answer_table;
 pub use cause::{cause_text, last_line};
 pub use changes::{change_text, changes_table};
 pub use ci::{ci_answer, ci_comment, trend_svg};
-pub use diff::{diff_text, holders_diff_text, pools_text};
+pub use diff::{diff_answer, diff_text, holders_diff_text, pools_text};
 pub use flame::{ColourBy, FlameLook, flamegraph, flamegraph_of_change};
 pub use fragmentation::{over_time_text, pool_map_text};
 pub use hints::hints_text;

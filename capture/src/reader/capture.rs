@@ -92,6 +92,19 @@ impl Capture {
         self.embedded.map_or(length, |part| part.start)
     }
 
+    /// The offset of the static header's damaged copy. A copy that was not there when the capture was opened may be there now:
+    /// a process writes one after the other when it begins.
+    pub(super) fn damaged_copy(&self) -> io::Result<Option<u64>> {
+        let Some(first) = self.bad_copy else {
+            return Ok(None);
+        };
+        let offset = layout::STATIC_COPIES[usize::from(!first)];
+        let mut bytes = [0; layout::STATIC_BYTES];
+        self.input.fill(offset, &mut bytes)?;
+        let is_whole = StaticHeader::decode(&bytes).is_ok_and(|header| header == self.header);
+        Ok((!is_whole).then_some(offset))
+    }
+
     /// See [`super::Reader::own_bytes_at`].
     pub(super) fn own_bytes_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
         self.input.fill(offset, bytes)
@@ -169,7 +182,7 @@ impl Capture {
         if self.header.has_ring() || self.ring.is_some() {
             ring.load(self.head(), layout::RING_OFFSET)?;
             return match dynamic.tail {
-                Some(tail) => ring.read_torn_again(self.head(), tail),
+                Some(tail) => ring.read_changed_again(self.head(), tail),
                 None => Ok(()),
             };
         }

@@ -10,6 +10,10 @@ use super::progress::{How, Progress};
 use crate::layout;
 use crate::page::{Decoded, Decoder, HEADER_BYTES, Header, MAGIC, Part};
 
+/// Bytes that may be read in vain: that many, and so many times the file. In a damaged file each of many headers may begin a page
+/// as long as pages get.
+const IN_VAIN: (u64, u64) = (256 << 20, 8);
+
 pub(super) struct Pages<'a> {
     input: &'a Input,
     nonce: u64,
@@ -21,6 +25,8 @@ pub(super) struct Pages<'a> {
     decoded: Decoded,
     payload: Vec<u8>,
     how: How,
+    /// Bytes of damaged pages, and of searches for the next one.
+    in_vain: u64,
 }
 
 /// The data at an offset.
@@ -51,6 +57,7 @@ impl<'a> Pages<'a> {
             decoded: Decoded::default(),
             payload: Vec::new(),
             how,
+            in_vain: 0,
         })
     }
 
@@ -87,6 +94,16 @@ impl<'a> Pages<'a> {
         let mut moved = false;
         while (past || self.offset < published) && !progress.is_stopped() {
             let offset = self.offset;
+            if self.in_vain > IN_VAIN.0 {
+                let length = self.input.own_length();
+                let length = length.map_err(|source| self.input.error(offset, source))?;
+                if self.in_vain > IN_VAIN.0.saturating_add(length.saturating_mul(IN_VAIN.1)) {
+                    let what = "too many pages are damaged: the rest was not read";
+                    cursor.bad(offset, || what.to_owned());
+                    self.offset = length.max(published);
+                    return Ok(moved);
+                }
+            }
             let is_published = offset < published;
             let there = parallel.and_then(|parallel| parallel.take(offset, &mut self.decoded));
             let given = cursor.expected.min(cursor.ahead);
@@ -194,7 +211,10 @@ impl<'a> Pages<'a> {
                 .decode_part(self.how.part, &header, &self.payload, &mut self.decoded)
             {
                 Ok(()) => Found::Page(header),
-                Err(what) => Found::Broken(header, what),
+                Err(what) => {
+                    self.in_vain += self.payload.len() as u64;
+                    Found::Broken(header, what)
+                }
             },
         )
     }
@@ -222,10 +242,11 @@ impl<'a> Pages<'a> {
     }
 
     /// The offset of the next page with a valid header, from `offset` on.
-    fn search(&self, mut offset: u64) -> Result<Option<u64>, ReadError> {
+    fn search(&mut self, mut offset: u64) -> Result<Option<u64>, ReadError> {
         let mut bytes = vec![0; self.input.search_bytes(offset)?];
         loop {
             let have = self.input.read(offset, &mut bytes)?;
+            self.in_vain += have as u64;
             for start in (0..have.saturating_sub(MAGIC.len() - 1))
                 .filter(|&start| bytes[start..].starts_with(&MAGIC))
             {
@@ -244,3 +265,6 @@ impl<'a> Pages<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,13 +28,6 @@ pub(super) fn read_all(
 
 /// Passes on everything that comes before the records.
 pub(super) fn begin(capture: &Capture, cursor: &mut Cursor<'_>) -> Result<(), ReadError> {
-    if let Some(first) = capture.bad_copy {
-        let offset = layout::STATIC_COPIES[usize::from(!first)];
-        cursor.integrity.damaged(
-            offset,
-            "a copy of the header is damaged; the other was used",
-        );
-    }
     match capture.embedded {
         Some(part) => embedded::read(&capture.input, capture.header.nonce, part, cursor),
         None => Ok(()),
@@ -47,6 +40,13 @@ pub(super) fn conclude(
     dynamic: &Dynamic,
     mut integrity: Integrity,
 ) -> Result<Integrity, ReadError> {
+    let bad_copy = capture
+        .damaged_copy()
+        .map_err(|source| capture.input.error(layout::STATIC_COPIES[0], source))?;
+    if let Some(offset) = bad_copy {
+        let what = "a copy of the header is damaged; the other was used";
+        integrity.damaged(offset, what);
+    }
     dynamic.report(&mut integrity);
     integrity.ring = capture.ring_state(dynamic);
     let counted = capture

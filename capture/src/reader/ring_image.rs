@@ -1,5 +1,7 @@
 //! The records that had not reached a page: an image of the ring, and its committed records.
 
+use std::cell::Cell;
+
 use super::cursor::Cursor;
 use super::dynamic::Dynamic;
 use super::error::ReadError;
@@ -10,6 +12,9 @@ use crate::{DefKind, EventKind, layout};
 
 /// The number of slots to read at once when following.
 const AT_ONCE: u64 = 256;
+/// How often all slots may be part of records whose checksum does not match. In a damaged file each slot may begin a record that
+/// states to be as long as the ring.
+const IN_VAIN: u64 = 8;
 
 pub(super) struct RingImage {
     /// Complete slots, as many as the file has.
@@ -22,6 +27,8 @@ pub(super) struct RingImage {
     at: u64,
     /// For a journal that is older than its ring: the end of what is known.
     limit: Option<u64>,
+    /// The number of slots whose checksums were computed in vain.
+    in_vain: Cell<u64>,
 }
 
 /// A slot, when a certain record is expected in it.
@@ -42,6 +49,7 @@ impl RingImage {
             checks,
             at: layout::RING_OFFSET,
             limit: None,
+            in_vain: Cell::new(0),
         }
     }
 
@@ -58,28 +66,51 @@ impl RingImage {
         Ok(())
     }
 
-    /// Reads records of the window from `tail` on again if their checksum does not match. A running process may have
-    /// committed one meanwhile, and a read need not see its words in order.
-    pub(super) fn read_torn_again(&mut self, input: &Input, tail: u64) -> Result<(), ReadError> {
+    /// Reads slots of the window from `tail` on again that a running process may have changed meanwhile: those whose checksum
+    /// does not match, since a read need not see words in order, and those without a commit before a committed record. One of
+    /// these may have been committed before that record, and must not be missing beside it. No more slots are read than the
+    /// ring has: slots of a damaged file may state any length.
+    pub(super) fn read_changed_again(&mut self, input: &Input, tail: u64) -> Result<(), ReadError> {
         let end = tail.saturating_add(self.capacity);
         let mut seq = tail;
+        let mut uncommitted = tail..tail;
+        let mut left = self.capacity;
         while seq < end {
+            if let Slot::Damaged(_) = self.slot(seq, end) {
+                self.read_record_again(input, seq..end, &mut left)?;
+            }
             seq += match self.slot(seq, end) {
-                Slot::Record(count, _) => count,
-                Slot::Uncommitted(_) => 1,
-                Slot::Damaged(_) => {
-                    self.read_again(input, seq)?;
-                    // Its length may be known only now.
-                    let count = slot::slots_of(&self.words(seq)).clamp(1, end - seq);
-                    for other in 1..count {
-                        self.read_again(input, seq + other)?;
+                Slot::Record(count, _) => {
+                    for before in std::mem::replace(&mut uncommitted, seq + count..seq + count) {
+                        if let Slot::Uncommitted(_) = self.slot(before, end) {
+                            self.read_record_again(input, before..end, &mut left)?;
+                        }
                     }
-                    match self.slot(seq, end) {
-                        Slot::Record(count, _) => count,
-                        Slot::Uncommitted(_) | Slot::Damaged(_) => 1,
-                    }
+                    count
                 }
+                Slot::Uncommitted(_) | Slot::Damaged(_) => 1,
             };
+            uncommitted.end = seq;
+        }
+        Ok(())
+    }
+
+    /// Reads the slots of the record at the start of a range, at most `left`.
+    fn read_record_again(
+        &mut self,
+        input: &Input,
+        within: std::ops::Range<u64>,
+        left: &mut u64,
+    ) -> Result<(), ReadError> {
+        let (mut seq, mut end) = (within.start, within.start + 1);
+        while seq < end && *left > 0 {
+            self.read_again(input, seq)?;
+            if seq == within.start {
+                // Its length may be known only now.
+                let count = slot::slots_of(&self.words(seq));
+                end = seq.saturating_add(count).clamp(end, within.end);
+            }
+            (seq, *left) = (seq + 1, *left - 1);
         }
         Ok(())
     }
@@ -216,8 +247,13 @@ impl RingImage {
         if count == 0 || count > end - seq {
             return Slot::Damaged("the record's length is impossible");
         }
+        let in_vain = self.in_vain.get();
+        if count > 1 && in_vain > IN_VAIN.saturating_mul(self.capacity) {
+            return Slot::Damaged("the checks of too many records do not fit");
+        }
         let others = (1..count).map(|n| self.words(seq + n));
         if self.checks.record(seq, &words, others) != words[0] {
+            self.in_vain.set(in_vain.saturating_add(count));
             return Slot::Damaged("the record's check does not fit");
         }
         let is_event = EventKind(slot::kind_of(&words)).is_event();
@@ -351,48 +387,4 @@ impl RingImage {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::FileExt as _;
-
-    use super::*;
-
-    fn put(file: &std::fs::File, seq: u64, words: [u64; 8]) {
-        let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
-        file.write_all_at(&bytes, layout::RING_OFFSET + 64 * seq)
-            .unwrap();
-    }
-
-    /// A record that was read while being committed is read again, and damaged records stay damaged.
-    #[test]
-    fn a_torn_record_is_read_again() {
-        let checks = Checks::new(7);
-        let path = tempfile::NamedTempFile::new().unwrap();
-        let file = path.as_file();
-        file.set_len(layout::ring_end(64)).unwrap();
-        let event = |seq: u64| {
-            let mut words = slot::event_words(&crate::Event {
-                kind: EventKind::ALLOC,
-                ptr: 1000 + seq,
-                ..Default::default()
-            });
-            words[0] = checks.record(seq, &words, std::iter::empty());
-            words
-        };
-        let torn = |seq: u64| {
-            let [commit, time, ..] = event(seq);
-            [commit, time, 0, 0, 0, 0, 0, 0]
-        };
-        for seq in 0..3 {
-            put(file, seq, if seq == 1 { torn(1) } else { event(seq) });
-        }
-        let input = Input::of(path.path(), file.try_clone().unwrap());
-        let mut image = RingImage::new(64, checks);
-        image.load(&input, layout::RING_OFFSET).unwrap();
-        let is_record = |image: &RingImage| matches!(image.slot(1, 64), Slot::Record(1, _));
-        image.read_torn_again(&input, 0).unwrap();
-        assert!(matches!(image.slot(1, 64), Slot::Damaged(_)));
-        put(file, 1, event(1));
-        image.read_torn_again(&input, 0).unwrap();
-        assert!(is_record(&image) && matches!(image.slot(2, 64), Slot::Record(1, _)));
-    }
-}
+mod tests;

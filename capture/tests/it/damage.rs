@@ -302,3 +302,21 @@ fn the_header_alone_in_a_file_of_noise() {
         assert_eq!(sample.judge(&path), Ok(false));
     }
 }
+
+/// A copy of the header that was not there when a capture was opened, and is when it has been read, is not damaged.
+#[test]
+fn the_header_may_be_written_meanwhile() {
+    let sample = Sample::new();
+    let path = sample.folder.path().join("begins.bin");
+    for copy in [0, 2048] {
+        let mut begins = sample.bytes.clone();
+        begins[copy..copy + 512].fill(0);
+        std::fs::write(&path, &begins).unwrap();
+        let mut reader = Reader::open(&path).unwrap();
+        let found = reader.read(&mut |_| {}).unwrap();
+        let damage: Vec<u64> = found.damage.iter().map(|of| of.offset).collect();
+        assert_eq!(damage, [copy as u64]);
+        std::fs::write(&path, &sample.bytes).unwrap();
+        assert_eq!(reader.read(&mut |_| {}).unwrap(), sample.integrity);
+    }
+}

@@ -38,9 +38,9 @@ _EPILOG = """\
   gpumem plan --card h100 --search '--batch {}' 1..512 -- train.py
   gpumem plan --card 24GiB -- python -m mypackage.train
 
-Exit status: 0 it fits, 4 it does not fit, 5 too close to decide (the best of
+Exit status: 0 it fits, 4 it does not fit, 5 too close to say (the best of
 several cards). 1 no result: the program failed for another reason. 2 the
-command line is wrong.
+command line is wrong. 127 the program was not found.
 """
 
 

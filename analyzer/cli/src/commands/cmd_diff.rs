@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use gpumem_analyzer::envelope::{Body, Capture, Captures, Form, Heads, View};
 use gpumem_analyzer::names::short_command;
-use gpumem_analyzer::render::{caveats, diff_text, holders_diff_text, pools_text};
+use gpumem_analyzer::render::{caveats, diff_answer, diff_text, holders_diff_text, pools_text};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{Diff, HoldersDiff, Lines, MatchKey, PoolDiff};
 use gpumem_capture::DeviceOrdinal;
@@ -132,6 +132,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             let mut devices: Vec<_> = diff.rows.iter().map(|row| row.of.device).collect();
             devices.sort_unstable();
             devices.dedup();
+            text.push_str(&diff_answer(&diff, &level.to_string()));
             text.push('\n');
             text.push_str(&pools_text(&pools, output.terminal));
             text.push_str(&holders_diff_text(&holders, output.terminal));

@@ -17,7 +17,7 @@ use crate::selection::{Part, moment};
 /// `leaks`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The point in time: end, an event's number, a time (`1.5s`, `00:01.500`) or step=N (the end of step N).
+    /// The point in time: end, oom, an event's number, a time (`1.5s`, `00:01.500`) or step=N (the end of step N).
     /// Default: the end of the last step or round, because a program frees much memory when it exits
     #[arg(long, value_name = "POINT", value_parser = not_the_peak)]
     pub at: Option<At>,
@@ -41,7 +41,7 @@ pub struct Args {
 fn not_the_peak(text: &str) -> Result<At, String> {
     match moment(text)? {
         At::Peak => {
-            Err("expected end, an event's number, a time or step=N: use lines for the peak".into())
+            Err("expected end, oom, an event's number, a time or step=N: use lines for the peak".into())
         }
         moment => Ok(moment),
     }

@@ -137,7 +137,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
 fn said(timeline: &Timeline) -> String {
     let devices = timeline.devices.iter().filter_map(|device| {
         let (peak, ordinal) = (device.peak.as_ref()?, device.device?);
-        Some(format!("GPU {ordinal} at most {}", bytes(peak.sum())))
+        Some(format!("GPU {ordinal} at its peak {}", bytes(peak.sum())))
     });
     let all: Vec<String> = devices.collect();
     match all.is_empty() {

@@ -44,7 +44,7 @@ fn the_pictures_are_as_they_were() {
         let file = make(folder.path()).finish();
         let said = stdout(&analyze(&["timeline"], &file));
         assert!(
-            said.contains("report.timeline.svg: GPU 0 at most "),
+            said.contains("report.timeline.svg: GPU 0 at its peak "),
             "{said}"
         );
         let svg = folder.path().join("report.timeline.svg");

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use gpumem_analyzer::names::NO_MODULE;
 use gpumem_analyzer::render::percent;
 use gpumem_analyzer::views::{CategoryRow, LineRow, ModuleRow};
 
@@ -157,10 +158,7 @@ fn of(rows: &Rows) -> Vec<Row> {
                 blocks: row.blocks,
                 measure: None,
                 share: String::new(),
-                name: match &row.module {
-                    Some(module) => module.clone(),
-                    None => "(outside all modules)".into(),
-                },
+                name: row.module.as_deref().unwrap_or(NO_MODULE).into(),
                 of: row.class.clone().unwrap_or_default(),
                 more: match row.workspace {
                     true => "cuBLAS workspace".into(),

@@ -88,7 +88,7 @@ pub struct Args {
     /// The file to write; `-`: standard output. Default: the capture's name with the format's usual extension
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
-    /// The point in time, for formats of stacks: peak, end, an event's number, a time (`1.5s`) or step=N. Default:
+    /// The point in time, for formats of stacks: peak, end, oom, an event's number, a time (`1.5s`) or step=N. Default:
     /// peak for folded and firefox; end for the live bytes of speedscope and pprof
     #[arg(long, value_name = "POINT", value_parser = moment)]
     pub at: Option<At>,

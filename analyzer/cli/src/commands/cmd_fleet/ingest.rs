@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// Captures, or folders with captures; the last one is the dataset's folder
-    #[arg(required = true, num_args = 2.., value_name = "SOURCE... DATASET", value_parser = removed::place)]
+    #[arg(required = true, num_args = 2.., value_names = ["SOURCE", "DATASET"], value_parser = removed::place)]
     pub places: Vec<PathBuf>,
 }
 

@@ -16,7 +16,7 @@ use crate::commands::output::Output;
 
 /// `fleet prune`.
 #[derive(clap::Args, Debug)]
-#[group(required = true, multiple = true, id = "which", args = ["older_than", "run"])]
+#[command(group(clap::ArgGroup::new("which").required(true).multiple(true).args(["older_than", "run"])))]
 pub struct Args {
     /// Only parts whose captures all ended longer ago than this: 30d, 12h
     #[arg(long, value_name = "TIME", value_parser = age)]

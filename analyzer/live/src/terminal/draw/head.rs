@@ -92,7 +92,11 @@ pub(super) fn device_line(on: &DeviceNow, look: Look, width: u16) -> Line<'stati
         of.unwrap_or_default()
     )];
     said.push(format!("tensors {}", bytes(on.now.tensor)));
-    let peak = on.at_peak.tensor.max(on.at_peak.driver);
+    // Of the tensors, as the peak is theirs, or of the driver level if there are none.
+    let peak = match on.at_peak.tensor {
+        0 => on.at_peak.driver,
+        tensors => tensors,
+    };
     said.push(format!("peak {}", bytes(peak)));
     let reserved = on.now.reserved;
     said.extend(reserved.map(|of| format!("PyTorch holds {}", bytes(of))));
