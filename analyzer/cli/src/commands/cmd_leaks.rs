@@ -40,9 +40,9 @@ pub struct Args {
 /// Reads a point in time that is known before the capture is read.
 fn not_the_peak(text: &str) -> Result<At, String> {
     match moment(text)? {
-        At::Peak => {
-            Err("expected end, oom, an event's number, a time or step=N: use lines for the peak".into())
-        }
+        At::Peak => Err(
+            "expected end, oom, an event's number, a time or step=N: use lines for the peak".into(),
+        ),
         moment => Ok(moment),
     }
 }

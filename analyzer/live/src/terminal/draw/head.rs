@@ -92,7 +92,7 @@ pub(super) fn device_line(on: &DeviceNow, look: Look, width: u16) -> Line<'stati
         of.unwrap_or_default()
     )];
     said.push(format!("tensors {}", bytes(on.now.tensor)));
-    // Of the tensors, as the peak is theirs, or of the driver level if there are none.
+    // The peak is that of the tensors, or without tensors that of the driver level.
     let peak = match on.at_peak.tensor {
         0 => on.at_peak.driver,
         tensors => tensors,
