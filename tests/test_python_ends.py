@@ -4,6 +4,7 @@ that CPython frees, and that the recorder does not use it (docs/python-stacks.md
 import harness
 import pytest
 import zoo
+from lanes import slow
 from pythons import VERSIONS, versions
 
 # Freed memory is overwritten, by CPython and by the C library.
@@ -24,10 +25,11 @@ def test_cpython_frees_the_state_of_a_thread_but_not_its_frames(version, python_
     assert [word for word in words if not word.endswith(" same")] == []
 
 
+@pytest.mark.parametrize("first, third", [(7, 2), *slow((3, 1))])
 @pytest.mark.parametrize("version", versions("py312"))
-def test_a_thread_that_is_held_within_a_walk_until_the_interpreter_is_gone(version, python_env, build_c, tmp_path):
-    """After every answer of the interpreter that it is not finalizing, where the stack is known, and after some where
-    it is new and its functions' names are read."""
+def test_a_thread_that_is_held_within_a_walk_until_the_interpreter_is_gone(version, first, third, python_env, build_c, tmp_path):
+    """After each `third` answer of the interpreter that it is not finalizing, where the stack is known, and after each `first` one
+    where it is new and its functions' names are read."""
     python = python_env(version)
     library = build_c("zoo/held.c", "-shared", "-fPIC", "-pthread")
 
@@ -35,7 +37,7 @@ def test_a_thread_that_is_held_within_a_walk_until_the_interpreter_is_gone(versi
         command = [python, zoo.ZOO / "python_held.py", library, at, calls]
         return harness.simulate(command, preload=True, env=POISON, cwd=tmp_path)
 
-    for calls, every in (1, 7), (3, 2):
+    for calls, every in (1, first), (3, third):
         answers = int(run(0, calls).stdout)
         assert answers >= (7 if calls == 1 else 2)
         for at in range(1, answers + 1, every):

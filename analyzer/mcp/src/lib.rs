@@ -35,7 +35,6 @@ mod tools;
 use std::path::PathBuf;
 
 use rmcp::ServiceExt as _;
-use rmcp::service::ServerInitializeError;
 use rmcp::transport::stdio;
 
 use cancel::Cancel;
@@ -93,11 +92,8 @@ pub fn serve(options: Options) -> Result<(), Error> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let running = match Server::new(context).serve(stdio()).await {
-            Ok(running) => running,
-            Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
-            Err(error) => return Err(Error::Protocol(error.to_string())),
-        };
+        let server = Server::new(context).serve(stdio()).await;
+        let running = server.map_err(|error| Error::Protocol(error.to_string()))?;
         let ended = running.waiting().await;
         ended
             .map(drop)

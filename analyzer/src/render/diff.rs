@@ -1,5 +1,7 @@
 //! The table of differences between two captures.
 
+use std::cmp::Reverse;
+
 use super::{Align, Style, Table, Terminal, bytes, count, signed};
 use crate::account::{Phase, many};
 use crate::views::{Diff, DiffRow, HolderRow, HoldersDiff, KeptAt, PoolDiff, holder_name};
@@ -8,7 +10,7 @@ use crate::views::{Diff, DiffRow, HolderRow, HoldersDiff, KeptAt, PoolDiff, hold
 const COLUMNS: usize = 80;
 const LABEL: usize = 9;
 
-/// The answer: how much more or less it is, and which row has the largest change.
+/// The answer: how much more or less it is, and which line has the largest change.
 pub fn diff_answer(diff: &Diff, level: &str) -> String {
     let total = match diff.change_bytes {
         0 => format!("none, {} in both ({level} level)", bytes(diff.after_bytes)),
@@ -19,8 +21,17 @@ pub fn diff_answer(diff: &Diff, level: &str) -> String {
             bytes(diff.after_bytes)
         ),
     };
-    let largest = match diff.rows.first().filter(|row| row.change_bytes != 0) {
-        Some(row) => format!("largest: {}, {}", row.of.owner, change(row.change_bytes)),
+    // Of all phases and GPUs. Of equal ones the first, which has the row with the largest change.
+    let mut lines: Vec<(&str, i64)> = Vec::new();
+    for row in &diff.rows {
+        match lines.iter_mut().find(|(owner, _)| *owner == row.of.owner) {
+            Some((_, sum)) => *sum = sum.saturating_add(row.change_bytes),
+            None => lines.push((&row.of.owner, row.change_bytes)),
+        }
+    }
+    lines.sort_by_key(|(_, by)| Reverse(by.unsigned_abs()));
+    let largest = match lines.first().filter(|(_, by)| *by != 0) {
+        Some((owner, by)) => format!("largest: {owner}, {}", change(*by)),
         None => "all lines have the same bytes".into(),
     };
     let length = LABEL + total.chars().count() + 2 + largest.chars().count();

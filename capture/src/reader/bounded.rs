@@ -7,6 +7,7 @@ use super::embedded;
 use super::error::ReadError;
 use super::input::Input;
 use super::integrity::Bounded;
+use super::pages::IN_VAIN;
 use super::progress::Progress;
 use super::ring_image::RingImage;
 use crate::bounded_layout::{BoundedLayout, STATE_HEADER_BYTES, StateHeader};
@@ -65,7 +66,14 @@ impl Snapshot {
     /// Pages are adjacent, except for gaps: one at the log's end, and space that was never written.
     fn find_pages(&mut self, nonce: u64) {
         let mut at = 0;
+        let length = self.log.len() as u64;
+        let most = IN_VAIN.0.saturating_add(length.saturating_mul(IN_VAIN.1));
+        let mut in_vain = 0;
         while let Some(header) = self.log.get(at..at + HEADER_BYTES) {
+            if in_vain > most {
+                // What follows is missing.
+                break;
+            }
             let mut bytes = [0; HEADER_BYTES];
             bytes.copy_from_slice(header);
             let page = Header::decode(&bytes, nonce).ok();
@@ -76,6 +84,7 @@ impl Snapshot {
                     HEADER_BYTES + page.payload_bytes as usize
                 }
                 None => {
+                    in_vain += page.map_or(0, |page| u64::from(page.payload_bytes));
                     1 + self.log[at + 1..]
                         .windows(MAGIC.len())
                         .position(|bytes| bytes == MAGIC)

@@ -10,9 +10,12 @@ use super::progress::{How, Progress};
 use crate::layout;
 use crate::page::{Decoded, Decoder, HEADER_BYTES, Header, MAGIC, Part};
 
-/// Bytes that may be read in vain: that many, and so many times the file. In a damaged file each of many headers may begin a page
-/// as long as pages get.
-const IN_VAIN: (u64, u64) = (256 << 20, 8);
+/// Bytes of damaged pages that are read: that many, and so many times the file. In a damaged file each of many headers may begin a
+/// page as long as pages get. Without such overlaps, no file has more than its length.
+pub(super) const IN_VAIN: (u64, u64) = (256 << 20, 8);
+
+/// Bytes of the first block of a search for the next page.
+const FIRST_SEARCH: usize = 4096;
 
 pub(super) struct Pages<'a> {
     input: &'a Input,
@@ -25,8 +28,10 @@ pub(super) struct Pages<'a> {
     decoded: Decoded,
     payload: Vec<u8>,
     how: How,
-    /// Bytes of damaged pages, and of searches for the next one.
+    /// Bytes of damaged pages.
     in_vain: u64,
+    /// Whether the rest was not read because of these.
+    gave_up: bool,
 }
 
 /// The data at an offset.
@@ -58,6 +63,7 @@ impl<'a> Pages<'a> {
             payload: Vec::new(),
             how,
             in_vain: 0,
+            gave_up: false,
         })
     }
 
@@ -92,15 +98,15 @@ impl<'a> Pages<'a> {
         past: bool,
     ) -> Result<bool, ReadError> {
         let mut moved = false;
-        while (past || self.offset < published) && !progress.is_stopped() {
+        while (past || self.offset < published) && !progress.is_stopped() && !self.gave_up {
             let offset = self.offset;
             if self.in_vain > IN_VAIN.0 {
                 let length = self.input.own_length();
                 let length = length.map_err(|source| self.input.error(offset, source))?;
                 if self.in_vain > IN_VAIN.0.saturating_add(length.saturating_mul(IN_VAIN.1)) {
                     let what = "too many pages are damaged: the rest was not read";
-                    cursor.bad(offset, || what.to_owned());
-                    self.offset = length.max(published);
+                    cursor.integrity.damaged(offset, what);
+                    self.gave_up = true;
                     return Ok(moved);
                 }
             }
@@ -171,7 +177,7 @@ impl<'a> Pages<'a> {
     pub(super) fn finish(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic) {
         // A process may die between writing a page and publishing it.
         let end = dynamic.pages_end;
-        if end.is_some_and(|end| end < self.offset && end != self.last_start) {
+        if !self.gave_up && end.is_some_and(|end| end < self.offset && end != self.last_start) {
             let what = "where the pages end is damaged: pages lie beyond";
             cursor.integrity.damaged(layout::dynamic::PAGES_END, what);
         }
@@ -203,6 +209,7 @@ impl<'a> Pages<'a> {
             .input
             .read(offset + HEADER_BYTES as u64, &mut self.payload)?;
         if have < self.payload.len() {
+            self.in_vain += have as u64;
             return Ok(Found::Broken(header, "the file ends within a page"));
         }
         Ok(
@@ -242,11 +249,11 @@ impl<'a> Pages<'a> {
     }
 
     /// The offset of the next page with a valid header, from `offset` on.
-    fn search(&mut self, mut offset: u64) -> Result<Option<u64>, ReadError> {
-        let mut bytes = vec![0; self.input.search_bytes(offset)?];
+    fn search(&self, mut offset: u64) -> Result<Option<u64>, ReadError> {
+        let most = self.input.search_bytes(offset)?;
+        let mut bytes = vec![0; most.min(FIRST_SEARCH)];
         loop {
             let have = self.input.read(offset, &mut bytes)?;
-            self.in_vain += have as u64;
             for start in (0..have.saturating_sub(MAGIC.len() - 1))
                 .filter(|&start| bytes[start..].starts_with(&MAGIC))
             {
@@ -262,6 +269,7 @@ impl<'a> Pages<'a> {
             }
             // Blocks overlap, so that no page's first bytes are split.
             offset += (have - (MAGIC.len() - 1)) as u64;
+            bytes.resize((2 * bytes.len()).min(most), 0);
         }
     }
 }

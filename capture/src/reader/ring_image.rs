@@ -1,6 +1,7 @@
 //! The records that had not reached a page: an image of the ring, and its committed records.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use super::cursor::Cursor;
 use super::dynamic::Dynamic;
@@ -63,56 +64,67 @@ impl RingImage {
         self.bytes.resize(whole_slots as usize * SLOT_BYTES, 0);
         self.have = input.read(at, &mut self.bytes)?;
         self.at = at;
+        self.in_vain.set(0);
         Ok(())
     }
 
     /// Reads slots of the window from `tail` on again that a running process may have changed meanwhile: those whose checksum
     /// does not match, since a read need not see words in order, and those without a commit before a committed record. One of
-    /// these may have been committed before that record, and must not be missing beside it. No more slots are read than the
-    /// ring has: slots of a damaged file may state any length.
+    /// these may have been committed before that record, and must not be missing beside it.
     pub(super) fn read_changed_again(&mut self, input: &Input, tail: u64) -> Result<(), ReadError> {
         let end = tail.saturating_add(self.capacity);
-        let mut seq = tail;
-        let mut uncommitted = tail..tail;
+        // No more slots than the ring has: records of a damaged file may state any length.
         let mut left = self.capacity;
+        // Those before a record or a damaged slot, and those after the last one so far.
+        let (mut uncommitted, mut after) = (Vec::new(), Vec::<Range<u64>>::new());
+        let mut seq = tail;
         while seq < end {
             if let Slot::Damaged(_) = self.slot(seq, end) {
-                self.read_record_again(input, seq..end, &mut left)?;
+                self.read_record_again(input, seq, end, &mut left)?;
             }
             seq += match self.slot(seq, end) {
-                Slot::Record(count, _) => {
-                    for before in std::mem::replace(&mut uncommitted, seq + count..seq + count) {
-                        if let Slot::Uncommitted(_) = self.slot(before, end) {
-                            self.read_record_again(input, before..end, &mut left)?;
-                        }
+                Slot::Uncommitted(words) => {
+                    match after.last_mut() {
+                        Some(run) if run.end == seq => run.end = seq + 1,
+                        _ => after.push(seq..seq + 1),
                     }
-                    count
+                    self.unfinished(&words)
                 }
-                Slot::Uncommitted(_) | Slot::Damaged(_) => 1,
+                found => {
+                    uncommitted.append(&mut after);
+                    match found {
+                        Slot::Record(count, _) => count,
+                        _ => 1,
+                    }
+                }
             };
-            uncommitted.end = seq;
+        }
+        // Each slot after all that follow: a record is not missing if one is there that was committed after it.
+        for seq in uncommitted.into_iter().rev().flat_map(Iterator::rev) {
+            self.read_record_again(input, seq, end, &mut left)?;
         }
         Ok(())
     }
 
-    /// Reads the slots of the record at the start of a range, at most `left`.
+    /// Reads a slot again, and the others of the record that is committed there by now.
     fn read_record_again(
         &mut self,
         input: &Input,
-        within: std::ops::Range<u64>,
+        seq: u64,
+        end: u64,
         left: &mut u64,
     ) -> Result<(), ReadError> {
-        let (mut seq, mut end) = (within.start, within.start + 1);
-        while seq < end && *left > 0 {
-            self.read_again(input, seq)?;
-            if seq == within.start {
-                // Its length may be known only now.
-                let count = slot::slots_of(&self.words(seq));
-                end = seq.saturating_add(count).clamp(end, within.end);
-            }
-            (seq, *left) = (seq + 1, *left - 1);
+        if *left == 0 {
+            return Ok(());
         }
-        Ok(())
+        self.read_again(input, seq)?;
+        let words = self.words(seq);
+        let count = match words[0] as u32 == checksum::tag(seq, self.checks.nonce) {
+            true => slot::slots_of(&words).clamp(1, (end - seq).min(*left)),
+            false => 1,
+        };
+        *left -= count;
+        (1..count).try_for_each(|other| self.read_again(input, seq + other))
     }
 
     fn read_again(&mut self, input: &Input, seq: u64) -> Result<(), ReadError> {
@@ -131,6 +143,7 @@ impl RingImage {
         cursor: &mut Cursor<'_>,
     ) -> Result<(), ReadError> {
         (self.have, self.at) = (self.size(), layout::RING_OFFSET);
+        self.in_vain.set(0);
         self.make_whole();
         let lap = cursor.expected.saturating_add(self.capacity);
         let (mut payload, mut loaded) = (Vec::new(), cursor.expected);

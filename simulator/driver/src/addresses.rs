@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The range. Below it lie programs without ASLR, above it position-independent programs, heaps and libraries.
+/// The range. Below it lie programs without ASLR, above it position-independent programs and heaps, and also libraries, unless the
+/// stack has no limit.
 const RANGE: (u64, u64) = (0x1000_0000_0000, 0x5000_0000_0000);
 
 static USED: Mutex<Used> = Mutex::new(Used::new());

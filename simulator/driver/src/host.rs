@@ -11,17 +11,24 @@ pub(crate) const HOST_PAGE: u64 = 4096;
 /// From this size on, zeroed pages are returned to the host.
 pub(crate) const WORTH_GIVING_BACK: u64 = 1 << 20;
 
+/// Attempts to map memory in the driver's range.
+const ATTEMPTS: u32 = 4;
+
 /// Maps `bytes` (rounded up to host pages) of zeroed memory at a multiple of `align`, a power of
 /// two. Nothing is reserved: a host page is allocated when it is first touched.
 pub fn map(bytes: u64, align: u64, access: Access) -> Option<u64> {
     let align = align.max(HOST_PAGE);
     let length = host_length(bytes)?;
     let mut used = addresses::used();
-    if let Some(base) = used.highest_gap(length, align)
-        && map_fixed(base, length, access)
-    {
+    for _ in 0..ATTEMPTS {
+        let Some(base) = used.highest_gap(length, align) else {
+            break;
+        };
+        // A range that others have mapped counts as used, too.
         used.insert(base, length);
-        return Some(base);
+        if map_fixed(base, length, access) {
+            return Some(base);
+        }
     }
     drop(used);
     map_anywhere(length, align, access)
@@ -93,7 +100,8 @@ fn map_fixed(base: u64, length: u64, access: Access) -> bool {
 /// Unmaps a range.
 pub fn unmap(base: u64, bytes: u64) {
     if let Some(length) = host_length(bytes).filter(|length| *length > 0) {
-        addresses::used().remove(base, length);
+        let mut used = addresses::used();
+        used.remove(base, length);
         // SAFETY: callers pass ranges from `map` that the simulated driver has just freed.
         unsafe { libc::munmap(base as *mut _, length as usize) };
     }

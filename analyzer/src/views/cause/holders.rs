@@ -68,6 +68,20 @@ impl PeakHolders {
 }
 
 impl Holder {
+    fn of(of: &gpumem_judge::Holder) -> Self {
+        Self {
+            kind: of.kind.name(),
+            own: of.is_own,
+            text: of.text.clone(),
+            place: of.place.clone(),
+            bytes: of.bytes,
+            blocks: of.blocks,
+            frees_bytes: of.frees,
+            covers_bytes: of.covers,
+            unused: of.unused,
+        }
+    }
+
     /// What keeps the tensors, in words.
     pub fn name(&self) -> String {
         match self.kind {
@@ -98,22 +112,11 @@ impl Holders {
     }
 
     pub(super) fn of(holders: &gpumem_judge::Holders) -> Self {
-        let row = |of: &gpumem_judge::Holder| Holder {
-            kind: of.kind.name(),
-            own: of.is_own,
-            text: of.text.clone(),
-            place: of.place.clone(),
-            bytes: of.bytes,
-            blocks: of.blocks,
-            frees_bytes: of.frees,
-            covers_bytes: of.covers,
-            unused: of.unused,
-        };
         Self {
             cut: holders.cut.clone(),
             time_us: holders.micros,
             live_bytes: holders.live,
-            rows: holders.all.iter().map(row).collect(),
+            rows: holders.all.iter().map(Holder::of).collect(),
         }
     }
 }
@@ -121,4 +124,28 @@ impl Holders {
 /// The names of all kinds.
 pub(in crate::views) fn holder_kinds() -> Vec<&'static str> {
     HolderKind::ALL.iter().map(|kind| kind.name()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_are_not_read_again_are_marked() {
+        let holder = |unused| gpumem_judge::Holder {
+            kind: HolderKind::Object,
+            text: "logits".into(),
+            place: "local of main (train.py:3)".into(),
+            is_own: true,
+            bytes: 4,
+            blocks: 1,
+            frees: Some(4),
+            covers: None,
+            double: 0,
+            unused,
+            also: None,
+        };
+        let rows = [true, false].map(|unused| Holder::of(&holder(unused)).unused);
+        assert_eq!(rows, [true, false]);
+    }
 }

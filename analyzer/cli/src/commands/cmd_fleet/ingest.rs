@@ -22,6 +22,7 @@ use crate::commands::output::Output;
 
 /// `fleet ingest`.
 #[derive(clap::Args, Debug)]
+#[command(override_usage = "gpumem-analyze fleet ingest [OPTIONS] <SOURCE>... <DATASET>")]
 pub struct Args {
     /// What is stored of captures.
     #[command(flatten)]
@@ -37,7 +38,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// Captures, or folders with captures; the last one is the dataset's folder
-    #[arg(required = true, num_args = 2.., value_names = ["SOURCE", "DATASET"], value_parser = removed::place)]
+    #[arg(required = true, num_args = 2.., value_name = "PATH", value_parser = removed::place)]
     pub places: Vec<PathBuf>,
 }
 
