@@ -13,8 +13,7 @@ use crate::{DefKind, EventKind, layout};
 
 /// The number of slots to read at once when following.
 const AT_ONCE: u64 = 256;
-/// How often all slots may be part of records whose checksum does not match. In a damaged file each slot may begin a record that
-/// states to be as long as the ring.
+/// How often all slots may be part of records whose checksum does not match: those of a damaged file may overlap.
 const IN_VAIN: u64 = 8;
 
 pub(super) struct RingImage {
@@ -74,15 +73,18 @@ impl RingImage {
     pub(super) fn read_changed_again(&mut self, input: &Input, tail: u64) -> Result<(), ReadError> {
         let end = tail.saturating_add(self.capacity);
         // No more slots than the ring has: records of a damaged file may state any length.
-        let mut left = self.capacity;
+        let (mut seq, mut left) = (tail, self.capacity);
         // Those before a record or a damaged slot, and those after the last one so far.
         let (mut uncommitted, mut after) = (Vec::new(), Vec::<Range<u64>>::new());
-        let mut seq = tail;
         while seq < end {
             if let Slot::Damaged(_) = self.slot(seq, end) {
                 self.read_record_again(input, seq, end, &mut left)?;
             }
-            seq += match self.slot(seq, end) {
+            let found = self.slot(seq, end);
+            if !matches!(found, Slot::Uncommitted(_)) {
+                uncommitted.append(&mut after);
+            }
+            seq += match found {
                 Slot::Uncommitted(words) => {
                     match after.last_mut() {
                         Some(run) if run.end == seq => run.end = seq + 1,
@@ -90,13 +92,8 @@ impl RingImage {
                     }
                     self.unfinished(&words)
                 }
-                found => {
-                    uncommitted.append(&mut after);
-                    match found {
-                        Slot::Record(count, _) => count,
-                        _ => 1,
-                    }
-                }
+                Slot::Record(count, _) => count,
+                Slot::Damaged(_) => 1,
             };
         }
         // Each slot after all that follow: a record is not missing if one is there that was committed after it.

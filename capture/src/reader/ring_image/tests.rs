@@ -8,6 +8,17 @@ fn put(file: &std::fs::File, seq: u64, words: [u64; 8]) {
         .unwrap();
 }
 
+/// An event as it is committed.
+fn event(checks: &Checks, seq: u64) -> [u64; 8] {
+    let mut words = slot::event_words(&crate::Event {
+        kind: EventKind::ALLOC,
+        ptr: 1000 + seq,
+        ..Default::default()
+    });
+    words[0] = checks.record(seq, &words, std::iter::empty());
+    words
+}
+
 /// A record that was read while being committed is read again, and damaged records stay damaged.
 #[test]
 fn a_torn_record_is_read_again() {
@@ -15,15 +26,7 @@ fn a_torn_record_is_read_again() {
     let path = tempfile::NamedTempFile::new().unwrap();
     let file = path.as_file();
     file.set_len(layout::ring_end(64)).unwrap();
-    let event = |seq: u64| {
-        let mut words = slot::event_words(&crate::Event {
-            kind: EventKind::ALLOC,
-            ptr: 1000 + seq,
-            ..Default::default()
-        });
-        words[0] = checks.record(seq, &words, std::iter::empty());
-        words
-    };
+    let event = |seq| event(&checks, seq);
     let torn = |seq: u64| {
         let [commit, time, ..] = event(seq);
         [commit, time, 0, 0, 0, 0, 0, 0]
@@ -49,14 +52,7 @@ fn no_record_is_missing_before_a_later_one() {
     let path = tempfile::NamedTempFile::new().unwrap();
     let file = path.as_file();
     file.set_len(layout::ring_end(64)).unwrap();
-    let put_event = |seq: u64| {
-        let mut words = slot::event_words(&crate::Event {
-            kind: EventKind::ALLOC,
-            ..Default::default()
-        });
-        words[0] = checks.record(seq, &words, std::iter::empty());
-        put(file, seq, words);
-    };
+    let put_event = |seq| put(file, seq, event(&checks, seq));
     let input = Input::of(path.path(), file.try_clone().unwrap());
     let mut image = RingImage::new(64, checks);
     [0, 3, 5].into_iter().for_each(put_event);
