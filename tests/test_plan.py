@@ -3,6 +3,7 @@
 What breaks these tests: a verdict that a run on the card contradicts, peaks that differ from PyTorch's own, a
 suggested change that does not help, a fault of the program's that counts as a lack of memory."""
 
+import ctypes
 import json
 import os
 import re
@@ -221,8 +222,10 @@ def test_a_pytorch_of_another_cuda_is_refused_in_a_line(python, python_env):
     assert "its PyTorch 1.12 was built for CUDA 10.2" in done.stderr.splitlines()[-1]
 
 
+# A signal that a thread gets does not end a wait of the thread that runs Python's handlers.
+@pytest.mark.parametrize("at", [min, max], ids=["the process", "a thread"])
 @pytest.mark.parametrize("how", [[], ["--search", "{}", "1..4", "--jobs", "2"]], ids=["one run", "several"])
-def test_a_plan_that_is_ended_ends_its_programs(how, python, tmp_path):
+def test_a_plan_that_is_ended_ends_its_programs(how, at, python, tmp_path):
     program = tmp_path / "stays.py"
     program.write_text("import os, time\n\nopen(f'{os.getpid()}.pid', 'w').close()\ntime.sleep(3000)\n")
     process = subprocess.Popen(
@@ -230,7 +233,8 @@ def test_a_plan_that_is_ended_ends_its_programs(how, python, tmp_path):
         env=harness.clean_environment({"PYTHONPATH": str(harness.ROOT / "python")}),
     )  # fmt: skip
     until(lambda: list(tmp_path.glob("*.pid")), "a program")
-    process.terminate()
+    thread = at(int(name) for name in os.listdir(f"/proc/{process.pid}/task"))
+    assert ctypes.CDLL(None).tgkill(process.pid, thread, signal.SIGTERM) == 0
     assert process.wait(timeout=WATCHDOG) == 128 + signal.SIGTERM
     started = [file.stem for file in tmp_path.glob("*.pid")]
     assert started and not any(os.path.exists(f"/proc/{pid}") for pid in started)

@@ -16,7 +16,7 @@ from .._reading.analysis import Unreadable
 from .._text.messages import Progress, say, show
 from . import against, changes, inside, replayed, search, text, verdict as judge
 from .cards import ROOMY, UnknownCard, ends, with_memory
-from .dry_run import Failed, Run, Wanted, run, runs
+from .dry_run import Failed, Run, Wanted, runs
 from .form import FORM
 from .verdict import DOES_NOT_FIT, FITS, TOO_CLOSE, Case, Ends, Verdict
 
@@ -261,13 +261,13 @@ class Planner:
         def fits(number: int) -> bool:
             self.progress.say(f"running with {template.replace(search.PLACE, str(number))} on {case.name}")
             wanted = self._wanted(case, case.card.worse, search.filled(program, template, number))
-            tried[number] = run(wanted, self._folder, self._name())
+            [tried[number]] = runs([wanted], self._folder, [self._name()], 1)
             return judge.fitted(tried[number]) and self._holds(tried[number])
 
         number = search.largest(bounds[0], bounds[1], fits)
         shown = bounds[0] if number is None else number
         wanted = self._wanted(case, case.card.better, search.filled(program, template, shown))
-        better = run(wanted, self._folder, self._name())
+        [better] = runs([wanted], self._folder, [self._name()], 1)
         return replace(self._judged(case, tried[shown], better), largest=search.Found(number))
 
 

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, cast
@@ -34,6 +34,8 @@ _running: Set["subprocess.Popen[bytes]"] = set()
 # Held while a program is started, and while all of them are ended.
 _starting = threading.Lock()
 _is_over = threading.Event()
+# The longest time, in seconds, between a signal and its handler.
+_STEP = 0.25
 
 
 class Failed(Exception):
@@ -108,7 +110,7 @@ class Run:
         return self.status == 0
 
 
-def run(wanted: Wanted, folder: Path, name: str) -> Run:
+def _run(wanted: Wanted, folder: Path, name: str) -> Run:
     """Runs the program to its end; captures and its output go into the folder. The processes of the run share its
     cards."""
     listed, output = folder / f"{name}.captures", folder / f"{name}.output"
@@ -209,13 +211,21 @@ def _last_words(output: Path, most: int = _LAST_WORDS) -> str:
         return said.read().decode("utf-8", "replace")
 
 
+def _result(future: "Future[Run]") -> Run:
+    """Its result. The main thread runs Python's handlers, but a signal does not end its wait if another thread gets the
+    signal, or if it comes just before the wait."""
+    while not future.done():
+        wait([future], _STEP)
+    return future.result()
+
+
 def runs(all_: Sequence[Wanted], folder: Path, names: Sequence[str], jobs: int) -> List[Run]:
     """Several runs, `jobs` of them at a time; the results are in their order."""
     with ThreadPoolExecutor(max(jobs, 1)) as pool:
         futures: List["Future[Run]"] = []
         try:
-            futures.extend(pool.submit(run, wanted, folder, name) for wanted, name in zip(all_, names))
-            return [future.result() for future in futures]
+            futures.extend(pool.submit(_run, wanted, folder, name) for wanted, name in zip(all_, names))
+            return [_result(future) for future in futures]
         except BaseException:
             # The pool waits for its threads, which wait for their programs.
             for future in futures:
