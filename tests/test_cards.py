@@ -237,6 +237,12 @@ def test_environment_of_several_cards():
     others = simulated.environment_of(simulated.parse("h100,1=t4"))
     assert (others["GPUMEM_SIM_CC"], others["GPUMEM_SIM_DEVICES"]) == ("9.0,1=7.5", "2")
     assert "GPUMEM_SIM_DEVICES" not in simulated.environment_of(simulated.parse("h100"))
+    sizes = simulated.environment_of(simulated.parse("1=24GiB,h100"))
+    assert sizes["GPUMEM_SIM_MEMORY"].startswith(f"1={24 << 30},") and sizes["GPUMEM_SIM_NAME"] == "NVIDIA H100 80GB HBM3"
+    assert simulated.environment_of(simulated.parse("24GiB")) == {"GPUMEM_SIM_MEMORY": str(24 << 30)}
+    for text, told in (("24GB8", "is not a size"), ("24", "write a unit"), ("t44", "no card 't44'")):
+        with pytest.raises(LookupError, match=told):
+            simulated.parse(text)
     for text, told in (("h100,t4", "two cards for all GPUs"), ("1=h100,1=t4", "two cards for GPU 1"), ("64=t4", "no GPU 64")):
         with pytest.raises(ValueError, match=told):
             simulated.parse(text)

@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
         help="run on a simulated GPU: memory is counted as on a card, kernels compute nothing",
     )
     parser.add_argument(
-        "--card", metavar="CARD", help="the simulated GPU: h100, a card file, or 0=h100,1=t4 (gpumem card list)"
+        "--card", metavar="CARD", help="the simulated GPU: h100, a card file, a size such as 24GiB, or 0=h100,1=t4 (gpumem card list)"
     )
     parser.add_argument(
         "--no-report", action="store_true",

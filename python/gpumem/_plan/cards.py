@@ -33,14 +33,11 @@ def ends(name: str, devices: int) -> Ends:
     """A card by its name, its file, or its size."""
     many = {"GPUMEM_SIM_DEVICES": str(devices)}
     try:
-        return _of_size(sizes.parse_of_card(name), name, many)
-    except ValueError as error:
-        if name[:1].isdecimal() and not _is_known(name):
-            raise UnknownCard(str(error)) from None
-    try:
-        card = cards.find(name)
+        card = cards.find_or_size(name)
     except (cards.Unknown, cards.NotACard) as error:
         raise UnknownCard(str(error)) from None
+    if isinstance(card, int):
+        return _of_size(card, name, many)
     least, most, instead = _code(card)
     worse = {**_MOST, **cards.environment(card, "low"), **many, **instead, "GPUMEM_SIM_OTHER_BYTES": str(most)}
     better = {**_LEAST, **cards.environment(card, "high"), **many, **instead, "GPUMEM_SIM_OTHER_BYTES": str(least)}
@@ -64,16 +61,8 @@ def _code(card: cards.Card) -> Tuple[int, int, Dict[str, str]]:
     return first.low, first.high + more, instead
 
 
-def _is_known(name: str) -> bool:
-    try:
-        cards.find(name)
-    except (cards.Unknown, cards.NotACard):
-        return False
-    return True
-
-
 def _of_size(size: int, name: str, many: Dict[str, str]) -> Ends:
-    settings = {**many, "GPUMEM_SIM_MEMORY": str(size)}
+    settings = {**many, **cards.environment(size)}
     return Ends(f"a card of {sizes.text(size)}", name, {**_MOST, **settings}, {**_LEAST, **settings}, (size, size))
 
 

@@ -9,7 +9,7 @@
 One JSON file describes a card (docs/cards.md). `gpumem card measure` writes one."""
 
 from .card import Card, Figure, NotACard, Source, load
-from .finding import Unknown, find, known
+from .finding import Unknown, find, find_or_size, known
 from .simulated import environment
 
-__all__ = ["Card", "Figure", "NotACard", "Source", "Unknown", "environment", "find", "known", "load"]
+__all__ = ["Card", "Figure", "NotACard", "Source", "Unknown", "environment", "find", "find_or_size", "known", "load"]

@@ -6,8 +6,9 @@ import difflib
 import os
 import re
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Union
 
+from ..._text import sizes
 from .card import Card, load
 
 _FOLDER = Path(__file__).resolve().parent / "known"
@@ -39,6 +40,19 @@ def find(name: str) -> Card:
     if card is None:
         raise Unknown(f"no card {name!r}{_near(normal(name), names)} (gpumem card list)")
     return card
+
+
+def find_or_size(name: str) -> Union[Card, int]:
+    """The same, or the bytes of a size such as `24GiB`, for a card of unknown kind."""
+    try:
+        return sizes.parse_of_card(name)
+    except ValueError as error:
+        try:
+            return find(name)
+        except Unknown:
+            if name[:1].isdecimal():
+                raise Unknown(str(error)) from None
+            raise
 
 
 def by_device_name(name: str) -> Optional[Card]:

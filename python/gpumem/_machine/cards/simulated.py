@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, Optional
+from typing import Dict, Mapping, Optional, Union
 
 from .card import Card, Figure
-from .finding import find
+from .finding import find_or_size
 
 # The end of each range to take: total, context and stream. `low` is the least room for a program.
 _ENDS = {"low": ("low", "high"), "likely": ("likely", "likely"), "high": ("high", "low")}
 
 
-def environment(card: Card, which: str = "likely") -> Dict[str, str]:
+def environment(card: Union[Card, int], which: str = "likely") -> Dict[str, str]:
     """Variables that give every simulated card the properties of this one. `which` selects the figures of its ranges:
     `low` is the least room for a program (the smallest total, the largest context), `high` the most, `likely` in
-    between. NVML's total is the same in all three."""
+    between. NVML's total is the same in all three. A card of which only the bytes are known is the simulator's own
+    with that much memory."""
     return environment_of({None: card}, which)
 
 
-def environment_of(cards: Mapping[Optional[int], Card], which: str = "likely") -> Dict[str, str]:
+def environment_of(cards: Mapping[Optional[int], Union[Card, int]], which: str = "likely") -> Dict[str, str]:
     """The same with a different card for each device; the key `None` stands for all other devices."""
     values: Dict[str, Dict[Optional[int], str]] = {}
     for device, card in cards.items():
@@ -31,9 +32,9 @@ def environment_of(cards: Mapping[Optional[int], Card], which: str = "likely") -
     return result
 
 
-def parse(text: str) -> Dict[Optional[int], Card]:
-    """Parses `h100`, `0=h100,1=t4` or `h100,1=t4`. Raises ValueError, Unknown or NotACard."""
-    cards: Dict[Optional[int], Card] = {}
+def parse(text: str) -> Dict[Optional[int], Union[Card, int]]:
+    """Parses `h100`, `24GiB`, `0=h100,1=t4` or `h100,1=24GiB`. Raises ValueError, Unknown or NotACard."""
+    cards: Dict[Optional[int], Union[Card, int]] = {}
     for part in text.split(","):
         device, equals, name = part.partition("=")
         # A file name may contain `=`.
@@ -44,13 +45,15 @@ def parse(text: str) -> Dict[Optional[int], Card]:
             raise ValueError(f"{text!r} names two cards for " + ("all GPUs" if number is None else f"GPU {number}"))
         if number is not None and number > 63:
             raise ValueError(f"{text!r}: there is no GPU {number}, the highest is 63")
-        cards[number] = find(name.strip())
+        cards[number] = find_or_size(name.strip())
     return cards
 
 
-def _of_one(card: Card, which: str) -> Dict[str, str]:
+def _of_one(card: Union[Card, int], which: str) -> Dict[str, str]:
     if which not in _ENDS:
         raise ValueError(f"{which!r} is not low, likely or high")
+    if isinstance(card, int):
+        return {"GPUMEM_SIM_MEMORY": str(card)}
     end_of_total, end_of_context = _ENDS[which]
     total = _end(card.cuda_total, end_of_total)
     # Without NVML's total of a card, it has nothing beyond CUDA's total there.
