@@ -60,6 +60,15 @@ impl History {
         self.last = bytes;
         self.largest = self.largest.max(bytes);
     }
+
+    /// Whether the newest one is as large as any, after one that was smaller than the one before it, or as the end of many
+    /// rises, and then more than twice as large as all before.
+    pub(crate) fn is_outlier(&self) -> bool {
+        /// As many rises in a row are growth, whatever their sizes.
+        const MANY: u64 = 8;
+        let jumped = self.rises >= MANY && self.last / 2 > self.before;
+        self.last == self.largest && (self.rises == 1 || jumped)
+    }
 }
 
 /// The peaks of live tensors of the steps of a training.
@@ -348,13 +357,11 @@ impl Card {
         self.reading.and_then(|of| of.others).unwrap_or(0)
     }
 
-    /// What no process holds: exact for this process, as of the reading for others. `None` if the size of the card is
-    /// not known.
+    /// What no process holds: exact for this process, as of the reading for others. CUDA's size of the card is without
+    /// what the driver reserves. `None` if it is not known.
     pub fn free(&self) -> Option<u64> {
-        let reserved = self.reading.and_then(|of| of.card?.reserved).unwrap_or(0);
-        let reserved = if self.is_limit { 0 } else { reserved };
         let taken = self.mine.saturating_add(self.others());
-        Some(self.total?.saturating_sub(taken.saturating_add(reserved)))
+        Some(self.total?.saturating_sub(taken))
     }
 }
 
@@ -387,5 +394,25 @@ mod tests {
         assert_eq!(before(&[10, 20, 100]).1, 100);
         assert_eq!(before(&[10, 20, 100]).2, 20);
         assert_eq!(before(&[49, 1, 49, 1, 49]), (1, 49, 49), "as large before");
+    }
+
+    #[test]
+    fn a_jump_at_the_end_of_many_rises_is_an_outlier() {
+        let is_outlier = |sizes: &[u64]| {
+            let mut of = History::default();
+            let seqs = (1..).map(Seq);
+            let all = sizes.iter().zip(seqs);
+            all.for_each(|(size, seq)| of.came(seq, *size));
+            of.is_outlier()
+        };
+        let rises = [10, 11, 12, 13, 14, 15, 16, 17, 18];
+        assert!(!is_outlier(&rises));
+        assert!(is_outlier(&[&rises[..], &[90]].concat()));
+        assert!(!is_outlier(&[&rises[..], &[30]].concat()));
+        assert!(is_outlier(&[&rises[..], &[10, 19]].concat()));
+        assert!(
+            !is_outlier(&[10, 20, 60, 200]),
+            "few rises may be of any size"
+        );
     }
 }

@@ -8,7 +8,7 @@ mod requests;
 mod unusable;
 
 pub(crate) use held::is_without_object;
-pub(crate) use longer::together;
+pub(crate) use longer::{is_of_graph, together};
 pub(crate) use models::{is_of_later_model, makes_state};
 pub(crate) use unusable::is_needed_again;
 use unusable::unusable;

@@ -3,8 +3,10 @@
 mod advice;
 mod free;
 mod held;
+mod keepers;
 mod needs;
 mod paths;
+mod products;
 mod rounds;
 
 use gpumem_replay::names::Names;
@@ -273,8 +275,9 @@ impl Text<'_> {
                     ),
                     None => self.line_and_split(),
                 };
+                let holds = self.holds();
                 format!(
-                    "{line} holds most: {size} ({}) in {}{}{}",
+                    "{line} {holds}: {size} ({}) in {}{}{}",
                     self.share(),
                     self.blocks(),
                     self.kept_by(),
@@ -302,11 +305,14 @@ impl Text<'_> {
         else {
             return String::new();
         };
-        format!(
-            "; the largest of its {} before was {}",
-            many(request.allocations_before, "allocation", "allocations"),
-            bytes(before)
-        )
+        match request.allocations_before {
+            1 => format!("; the one before was {}", bytes(before)),
+            all => format!(
+                "; the largest of its {} before was {}",
+                many(all, "allocation", "allocations"),
+                bytes(before)
+            ),
+        }
     }
 
     /// What contexts and kernel code take, if that is most of the card and no block is live.

@@ -274,9 +274,14 @@ pub(super) fn copies(
     let all: Vec<&Part> = parts.iter().filter(can).collect();
     // Of two tensors of one size that are no parameters, one is not a copy of the other.
     let is_model = |part: &Part| part.category == Category::Parameter;
+    // The projections of one layer.
+    let is_of_one_class = |a: &Part, b: &Part| {
+        a.owner.function() == b.owner.function() && a.owner.function().ends_with("__init__")
+    };
     let is_same = |a: &Part, b: &Part| {
         (is_model(a) || is_model(b))
             && a.owner != b.owner
+            && !is_of_one_class(a, b)
             && a.figure.bytes.abs_diff(b.figure.bytes) <= b.figure.bytes / 64
     };
     let has_twin = |part: &&&Part| all.iter().any(|other| is_same(part, other));

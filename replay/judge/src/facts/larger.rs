@@ -77,7 +77,7 @@ pub(super) fn longer(replay: &Replay, follow: &Follow, live: &[Live]) -> Vec<Lon
         let of_a_rise = history.since.div_ceil(history.rises + 1);
         let is_replaced = figure.blocks <= 2 * of_a_rise;
         let is_uneven = most > least.saturating_mul(4) && history.rises < UNEVEN;
-        history.rises >= RISES && is_replaced && !is_uneven
+        history.rises >= RISES && is_replaced && !is_uneven && !history.is_outlier()
     };
     let by_key: Vec<(KeyId, Figure)> = by_key.into_iter().filter(may).collect();
     if by_key.is_empty() {
@@ -136,7 +136,7 @@ pub(super) fn larger(replay: &Replay, follow: &Follow, live: &[Live]) -> Option<
 fn larger_of(replay: &Replay, follow: &Follow, of: &Live) -> Option<Larger> {
     let is_model = of.category == Category::Parameter;
     let history = follow.history_of(replay, of.block.key);
-    if is_model || history.rises != 1 || history.last != history.largest {
+    if is_model || !history.is_outlier() {
         return None;
     }
     let owner = line_of(replay, replay.stacks(of.block.key), follow.level);
@@ -152,8 +152,11 @@ fn larger_of(replay: &Replay, follow: &Follow, of: &Live) -> Option<Larger> {
         let is_same =
             of.newest == history.newest || of.first > history.newest || of.allocations == 0;
         if !is_same && line_of(replay, replay.stacks(key), follow.level) == larger.owner {
-            let is_larger = of.rises == 1 && of.last == of.largest;
-            let before = if is_larger { of.before } else { of.largest };
+            let before = if of.is_outlier() {
+                of.before
+            } else {
+                of.largest
+            };
             larger.before = larger.before.max(before);
             larger.allocations += of.allocations;
         }

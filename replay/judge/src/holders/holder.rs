@@ -139,9 +139,9 @@ impl Holder {
         self.kind == HolderKind::Graph && self.text.starts_with("gradients of ")
     }
 
-    /// Whether it is the state of an optimizer.
+    /// Whether it is the state of an optimizer, whose keys are tensors.
     pub fn is_of_optimizer(&self) -> bool {
-        self.kind == HolderKind::Object && self.text.contains(".state[")
+        self.kind == HolderKind::Object && self.text.contains(".state[…]")
     }
 
     /// A list in the state of an optimizer that has several tensors of each parameter, and what follows it: `opt.state[…]['old']`

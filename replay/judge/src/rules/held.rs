@@ -121,6 +121,7 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
     let is_named = match holder.kind {
         HolderKind::Native => kind == Kind::KeptTensors,
         HolderKind::Object if !holder.is_own => holder.is_container(),
+        HolderKind::Graph if !holder.is_own => holder.has_range() && kind != Kind::Activations,
         _ => holder.is_own && kind != Kind::Activations,
     };
     Verdict {
@@ -161,7 +162,10 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
                 holder.is_own && (counts || holder.is_of_calls()) && !is_state
             }
             // A list that a running call builds.
-            HolderKind::Native => holder.is_container() && !holder.is_of_checkpoint(),
+            HolderKind::Native => {
+                let may = holder.is_container() && !holder.is_of_checkpoint();
+                may && !is_of_new_model(facts, holder)
+            }
             HolderKind::Graph => (holder.is_own || holder.has_range()) && of_ended_forward(),
             _ => false,
         }
@@ -191,7 +195,10 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
         }
     }
     let whole = variables.into_values().filter(|parts| parts.len() > 1);
-    let whole = whole.chain(models_in(facts)).map(|of| held(facts, of));
+    let whole = whole
+        .chain(models_in(facts))
+        .chain(attributes(facts, counts));
+    let whole = whole.map(|of| held(facts, of));
     let whole = whole.max_by_key(|of| of.bytes);
     // Without such a variable, for example a checkpoint, the request would have fitted.
     let would_do = |of: &Verdict| {
@@ -215,6 +222,30 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
     let most = whole.into_iter().chain(one).max_by_key(|of| of.bytes);
     most.filter(|of| notable(of.bytes, facts.live, MUCH))
         .or(enough)
+}
+
+/// How many attributes of one object are named.
+const ATTRIBUTES: usize = 4;
+
+/// Attributes of one object that have about as much each, such as `cache.keys` and `cache.values`.
+fn attributes(facts: &Facts, counts: impl Fn(&Holder) -> bool) -> Vec<Vec<usize>> {
+    let mut objects: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+    for (at, of) in facts.all_holders().iter().enumerate() {
+        let is_object = of.kind == HolderKind::Object && !of.is_of_optimizer();
+        let is_one = is_object && of.is_in_attribute() && counts(of);
+        if let Some((object, _)) = of.name().split_once('.').filter(|_| is_one) {
+            objects.entry((object, &of.place)).or_default().push(at);
+        }
+    }
+    let bytes = |at: &usize| facts.all_holders().get(*at).map_or(0, |of| of.bytes);
+    let mut all: Vec<Vec<usize>> = objects.into_values().collect();
+    for of in &mut all {
+        of.sort_by_key(|at| core::cmp::Reverse(bytes(at)));
+        let most = of.first().map_or(0, bytes);
+        of.retain(|at| bytes(at) >= most / 2);
+    }
+    all.retain(|of| (2..=ATTRIBUTES).contains(&of.len()));
+    all
 }
 
 /// The least calls whose variables are a cause before free memory in blocks that are too small.
@@ -256,6 +287,18 @@ fn is_of_running(facts: &Facts, holder: &Holder) -> bool {
         }
     }
     notable(activations, all, 80)
+}
+
+/// Whether a list has the layers of a model that is being made: `nn.ModuleList([Layer() for _ in range(48)])`.
+fn is_of_new_model(facts: &Facts, holder: &Holder) -> bool {
+    let is_its = |large: &&Large| is_held_by(facts, large, holder);
+    let category = |of: &Large| facts.parts.get(of.part).map(|part| part.category);
+    let is_parameter = |of: &Large| category(of) == Some(Category::Parameter);
+    let mut blocks = facts.largest.iter().filter(is_its).peekable();
+    let is_of_parameters = blocks.peek().is_some() && blocks.all(is_parameter);
+    let is_model = |of: &Holder| of.is_own && of.kind == HolderKind::Parameters;
+    let has_model = facts.all_holders().iter().any(is_model);
+    is_of_parameters && (has_model || holder.place.contains(".__init__ ("))
 }
 
 /// Whether an object has blocks of a round before the one that runs.

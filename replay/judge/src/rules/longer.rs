@@ -77,10 +77,14 @@ fn is_of_request(facts: &Facts, of: &Longer) -> bool {
 }
 
 /// Whether a forward computes what a line allocates, or a graph keeps it. An attribute keeps what a forward puts there.
-fn is_of_graph(facts: &Facts, of: &Longer) -> bool {
+pub(crate) fn is_of_graph(facts: &Facts, of: &Longer) -> bool {
     let holders = facts.holders.as_ref();
     let holder = holders.and_then(|all| all.all.get(*all.of(&of.blocks).first()?));
-    let is_kept = |of: &Holder| of.kind == HolderKind::Object && of.is_own && of.is_in_attribute();
+    // A buffer of a module, too.
+    let is_kept = |of: &Holder| {
+        let is_object = of.kind == HolderKind::Object && of.is_in_attribute();
+        of.is_own && (is_object || of.kind == HolderKind::Parameters)
+    };
     of.is_computed && !holder.is_some_and(is_kept)
         || holder.is_some_and(|of| of.kind == HolderKind::Graph)
 }

@@ -360,6 +360,7 @@ mod keepers;
 mod loops;
 mod models;
 mod needs;
+mod parts;
 mod requests;
 mod walks;
 

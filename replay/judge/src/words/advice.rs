@@ -31,7 +31,7 @@ impl Text<'_> {
         let line = self.line();
         let text = match self.verdict.kind {
             Kind::TooLarge if self.facts.request.allocations_before > 0 => self.advice_of_large_request(),
-            Kind::TooLarge => "check the requested size, compute it in parts, or use a larger card".to_owned(),
+            Kind::TooLarge => self.advice_of_product().unwrap_or_else(|| "check the requested size, compute it in parts, or use a larger card".into()),
             Kind::OtherProcesses if self.facts.request.has_no_size => "end them or use another GPU; nvidia-smi lists them. Each process needs a context: let workers of a DataLoader return CPU tensors".into(),
             Kind::OtherProcesses => "end them, or let workers of this job use less, or use another GPU; nvidia-smi lists them".into(),
             Kind::NotMemory => "check the limits of the process: address space (ulimit -v), handles".into(),
@@ -55,14 +55,14 @@ impl Text<'_> {
                 match (is_request && is_joined, self.holders().next()) {
                     // What a forward works with.
                     (true, Some(of)) if of.is_in_forward() && of.is_variable() => "limit its length, or the size of a batch".into(),
-                    (true, _) => "limit its length, or keep the pieces on the host; torch.cat needs the old and the new tensor at once".into(),
+                    (true, _) => "limit its size; if torch.cat makes it, keep the pieces on the host: torch.cat needs the old and the new tensor at once".into(),
                     (false, Some(of)) if !of.is_variable() || of.kind == HolderKind::Parameters => "limit its length, or keep parts of it on the host".into(),
                     (false, _) => "limit its length, or the size of a batch".into(),
                 }
             }
             Kind::OtherStreams if self.facts.cache.as_ref().is_some_and(|of| of.streams >= STREAMS) => "use the same few streams for all of the work: each stream needs separate memory, and a block returns only to its own stream".into(),
             Kind::OtherStreams => "allocate on the stream that uses the memory: a block returns only to its own stream".into(),
-            Kind::PrivatePools => "drop the CUDA graphs that are no longer replayed, or let them share a pool".into(),
+            Kind::PrivatePools => "drop the CUDA graphs that are no longer replayed, or let them share a pool, and capture the largest first".into(),
             Kind::Fragmentation => self.advice_of_fragmentation(),
             Kind::Cached => return self.advice_of_cached(),
             Kind::LargeRequest => self.advice_of_large_request(),
@@ -73,7 +73,7 @@ impl Text<'_> {
             Kind::OptimizerState => {
                 let request = self.facts.request.bytes.saturating_mul(2);
                 let foreach = match self.facts.foreach >= crate::rules::missing(self.facts).saturating_add(request) {
-                    true => "pass foreach=False to the optimizer, whose step then needs temporary memory for one tensor at a time; ",
+                    true => "pass foreach=False to the optimizer, whose step then needs temporary memory for one tensor at a time; or ",
                     false => "",
                 };
                 let less = match is_of_later_model(self.facts) {
@@ -83,8 +83,8 @@ impl Text<'_> {
                 format!("{foreach}use an optimizer with less state (SGD, 8-bit Adam), shard the state (ZeRO, FSDP), or {less}")
             }
             Kind::Workspaces => "set CUBLAS_WORKSPACE_CONFIG=:4096:2:16:8 or :16:8 for smaller ones, at some cost in speed".into(),
-            Kind::Activations => self.advice_of_activations().into(),
-            Kind::Model if self.copies_at().is_some() => "make the copy on the host, for example of the model's state_dict() with .cpu(), or change the model in place; or use a smaller data type (bfloat16, 8 bits)".into(),
+            Kind::Activations => self.advice_of_activations(),
+            Kind::Model if self.copies_at().is_some() => "make the copy on the host, for example of the model's state_dict() with .cpu(), or change the model in place; or use a smaller data type (bfloat16 for float32, 8 or 4 bits)".into(),
             Kind::Model if self.holder().is_some() => {
                 if let Some(advice) = self.advice_of_holder() {
                     return Some(advice);
@@ -92,10 +92,10 @@ impl Text<'_> {
                 let name = self.holder_name();
                 format!("keep fewer of the models in {name} on the card: move the others to the host with .cpu(), or use a smaller data type")
             }
-            Kind::Model if self.is_of_threads() => format!("{OF_THREADS}; or use a smaller data type (bfloat16, 8 bits)"),
-            Kind::Model if !self.several_models().is_empty() => "keep models that are not in use on the host, or use a smaller data type (bfloat16, 8 bits), or shard them (FSDP)".into(),
-            Kind::Model if !self.first_gradients().is_empty() => "train fewer parameters: those with .requires_grad_(False) get no gradient and no optimizer state; or use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
-            Kind::Model => "use a smaller data type (bfloat16, 8 bits), or shard the model (FSDP)".into(),
+            Kind::Model if self.is_of_threads() => format!("{OF_THREADS}; or use a smaller data type (bfloat16 for float32, 8 or 4 bits)"),
+            Kind::Model if !self.several_models().is_empty() => "keep models that are not in use on the host, or use a smaller data type (bfloat16 for float32, 8 or 4 bits), or shard them (FSDP)".into(),
+            Kind::Model if !self.first_gradients().is_empty() => "train fewer parameters: those with .requires_grad_(False) get no gradient and no optimizer state; or use a smaller data type (bfloat16 for float32, 8 or 4 bits), or shard the model (FSDP)".into(),
+            Kind::Model => "use a smaller data type (bfloat16 for float32, 8 or 4 bits), or shard the model (FSDP)".into(),
             Kind::Largest => self.advice_of_largest(),
             Kind::Host => "pin less (pin_memory=False), or raise ulimit -l".into(),
             Kind::Unknown if self.of_contexts().is_some() => "use a GPU with more memory, or a larger limit".into(),
@@ -160,51 +160,22 @@ impl Text<'_> {
         also.map_or_else(String::new, |(name, _)| format!(" and in {name}"))
     }
 
-    fn holder_name(&self) -> &str {
-        self.holder().map_or("it", Holder::name)
+    /// How tensors get to the host. One with a graph keeps its memory on the card, too.
+    fn to_host(&self, kept: &Kept) -> &'static str {
+        let mut holders = self.facts.all_holders().iter();
+        let has_graph = holders.any(|of| of.kind == HolderKind::Graph);
+        let may_have = self.facts.trains || has_graph;
+        let is_module = self
+            .holder()
+            .is_some_and(|of| of.kind == HolderKind::Parameters);
+        match kept.is_no_grad || is_module || !may_have {
+            true => ".cpu()",
+            false => ".detach().cpu()",
+        }
     }
 
-    /// What to do about an object whose kind says what keeps it.
-    pub(super) fn advice_of_holder(&self) -> Option<String> {
-        let holder = self.holder()?;
-        let (name, is_graph) = (holder.name(), holder.kind == HolderKind::Graph);
-        if let Some(function) = holder.cached_by() {
-            return Some(match is_graph {
-                true => format!(
-                    "return .detach() of the tensor from {function}(): its cache keeps each result, with its graph"
-                ),
-                false => format!(
-                    "call {function}.cache_clear() when its results are no longer needed, or give its lru_cache a smaller maxsize"
-                ),
-            });
-        }
-        if is_graph {
-            return None;
-        }
-        if let Some(attribute) = holder.cached_property() {
-            return Some(format!(
-                "del .{attribute} when it is no longer needed, or make it a property: a cached_property keeps its value as long as its object"
-            ));
-        }
-        if holder.text.ends_with(".result()") {
-            return Some(format!(
-                "drop each future from {name} once its result is used, or return the result on the host with .cpu()"
-            ));
-        }
-        // A tensor in an attribute with that name is no queue.
-        let queue = Some(name)
-            .filter(|_| holder.is_element())?
-            .strip_suffix("._queue")
-            .or_else(|| name.strip_suffix(".queue"))?;
-        // A method of the program's own class, which is no queue.Queue.
-        if queue == "self" && !holder.place.contains("Queue.") {
-            return Some(format!(
-                "let {name} have fewer tensors, or put them on the host with .cpu()"
-            ));
-        }
-        Some(format!(
-            "let {name} have fewer: if {queue} is a queue.Queue or an asyncio.Queue, give it a maxsize, so that what fills it waits; or put the tensors on the host with .cpu()"
-        ))
+    fn holder_name(&self) -> &str {
+        self.holder().map_or("it", Holder::name)
     }
 
     fn advice_of_rounds(&self) -> Option<String> {
@@ -255,11 +226,11 @@ impl Text<'_> {
             Kind::NoBackward if self.is_passed_on() && self.is_of_several_values() => "evaluating: use torch.no_grad(); training: one graph goes through the rounds: let it span fewer of them, with .detach() of what a round passes to the next one, use a smaller batch, or torch.utils.checkpoint for each round".into(),
             Kind::NoBackward => {
                 let containers = self.holders().filter(|of| of.is_container()).map(Holder::name);
-                let keep = match is(&Holder::is_container) {
-                    true => format!("store .detach() in {}", containers.collect::<Vec<_>>().join(" and in ")),
+                let keep = match is(&|of| of.is_container() && of.is_own) {
+                    true => format!("store .detach() in {}{also}", containers.collect::<Vec<_>>().join(" and in ")),
                     false => "keep .detach() of the results".into(),
                 };
-                format!("evaluating: use torch.no_grad(), or {keep}; training: call backward() in each round, or let a graph span fewer rounds")
+                format!("evaluating: use torch.no_grad(), or {keep}; training: let a graph span fewer rounds, checkpoint it, or call backward() in each round if its loss does not need the others")
             }
             Kind::EarlierModels if self.advice_of_replaced().is_some() => return self.advice_of_replaced(),
             Kind::EarlierModels if self.are_of_threads(kept) => OF_THREADS.into(),
@@ -268,6 +239,7 @@ impl Text<'_> {
                 self.grown_module().map_or("it", Holder::name)
             ),
             Kind::EarlierModels if is(&Holder::is_of_optimizers) => format!("drop the earlier optimizers, or what keeps them in {name}: they have the parameters and gradients of their models"),
+            Kind::EarlierModels if self.facts.steps == 0 => "drop the earlier model before the next one is made, or keep it on the host".into(),
             Kind::EarlierModels => "drop the earlier model and its optimizer before the next one is made, or keep it on the host".into(),
             // A variable may pass the graph on, too.
             Kind::PreviousRound if kept.with_backward == 0 && is_graph && !is(&Holder::is_variable) => format!("evaluating: use torch.no_grad(); training: use a smaller batch, if it grows with it, or torch.utils.checkpoint; or store {value} in {name}, if no backward needs it"),
@@ -301,11 +273,7 @@ impl Text<'_> {
             _ if kept.is_window && kept.is_growth => "let what keeps them have fewer of them, such as a smaller maxlen, or keep them on the host with .cpu() until they are used".into(),
             _ => {
                 let view = self.of_views();
-                let graph = match kept.is_no_grad || self.is_without_graph() {
-                    true => "",
-                    false => ", store .detach() of tensors that have a graph",
-                };
-                format!("drop the references to them{graph}, or move them to the host with .cpu(){view}")
+                format!("drop the references to them, or move them to the host with {}{view}", self.to_host(kept))
             }
         };
         Some(
@@ -317,9 +285,9 @@ impl Text<'_> {
     }
 
     pub(super) fn advice_of_large_request(&self) -> String {
-        match self.outer_product() {
-            Some((a, b)) => format!("check the shapes of {a} and {b}: (N, 1) and (N,) broadcast to (N, N), which .squeeze() or .unsqueeze() of one of them prevents"),
-            None if self.is_gradient() => "a smaller batch does not change it: for an embedding pass sparse=True, with SGD (Adam refuses such gradients); else use a smaller data type, or train fewer parameters".into(),
+        match self.advice_of_product() {
+            Some(advice) => advice,
+            None if self.is_gradient() => "a smaller batch does not change it: for an embedding pass sparse=True, with SGD, Adagrad or SparseAdam (Adam and AdamW refuse such gradients); else use a smaller data type, or train fewer parameters".into(),
             None if self.joined().is_some() => {
                 let (name, blocks) = self.joined().unwrap_or_default();
                 format!("torch.cat() or torch.stack() of the {blocks} tensors in {name} needs them and the result at once: move each to the host with .cpu() before, or write them into one tensor that is made first")
@@ -331,6 +299,11 @@ impl Text<'_> {
                 let host = self.most().filter(|of| of.kind == HolderKind::Object && of.is_in_attribute());
                 let host = host.filter(is_enough);
                 let host = host.map_or_else(String::new, |of| format!("; or keep {} on the host with .cpu()", of.name()));
+                let unused = |of: &&Holder| of.is_variable() && of.unused && is_enough(of);
+                if let Some(of) = self.most().filter(unused) {
+                    let call = of.place.trim_start_matches("local of ");
+                    return format!("del {} before the call in {call}, after which nothing reads it; or request less at once", of.text);
+                }
                 // Without a model, there is no batch.
                 let (check, batch) = match self.facts.of_category(Category::Parameter).bytes {
                     0 => ("check the shape of the result, or ", ", if the operator can"),

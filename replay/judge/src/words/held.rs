@@ -4,7 +4,7 @@ use gpumem_replay::attribution::Owner;
 use gpumem_replay::units::bytes;
 
 use super::Text;
-use super::paths::{common, of_class, of_native, optimizer};
+use super::paths::{common, listed, of_class, of_native, optimizer};
 use crate::facts::Large;
 use crate::holders::{Holder, HolderKind, Holders};
 use crate::verdict::Kind;
@@ -20,23 +20,26 @@ impl Text<'_> {
         self.verdict.holders.iter().filter_map(|at| all.get(*at))
     }
 
-    /// Whether the walk shows that no graph hangs on the tensors.
-    pub(super) fn is_without_graph(&self) -> bool {
-        let all = self.facts.all_holders().iter();
-        let mut graphs = all.filter(|of| of.kind == HolderKind::Graph);
-        let mine: Vec<_> = self.holders().map(|of| (of.name(), &of.place)).collect();
-        !mine.is_empty() && !graphs.any(|of| mine.contains(&(of.name(), &of.place)))
-    }
-
     /// How the text names a holder. Of a container with blocks in several ways, such as by key, only the container.
     fn name(&self, holder: &Holder) -> String {
         let all = self.facts.all_holders().iter();
         let mut others = all.filter(|other| other.text != holder.text && other.kind == holder.kind);
         let is_part =
-            others.any(|other| (other.name(), &other.place) == (holder.name(), &holder.place));
-        let mut text = match is_part && holder.text.ends_with(']') {
-            true => format!("{}[…]", holder.name()),
-            false => holder.text.clone(),
+            |other: &Holder| (other.name(), &other.place) == (holder.name(), &holder.place);
+        let mut text = match holder.text.ends_with(']') {
+            true if others.any(is_part) => format!("{}[…]", holder.name()),
+            true => holder.text.clone(),
+            // Attributes of the same objects that have as much, such as keys and values.
+            false => {
+                let is_attribute = |of: &Holder| !of.text.contains(['→', '(']);
+                let is_like = |of: &&Holder| is_part(of) && of.bytes >= holder.bytes / 2;
+                let parts = others.filter(is_like).filter(|_| is_attribute(holder));
+                let texts: Vec<&str> = parts.map(|of| &*of.text).chain([&*holder.text]).collect();
+                match texts.len() {
+                    1 => holder.text.clone(),
+                    _ => common(&texts),
+                }
+            }
         };
         if holder.is_double() {
             text += " (float64)";
@@ -100,6 +103,10 @@ impl Text<'_> {
         }
         if let Some(holder) = holders.first().filter(|of| of.kind == HolderKind::Native) {
             return format!("; kept by {}", of_native(holder));
+        }
+        let call = holders.first().filter(|of| of.kind == HolderKind::Graph);
+        if let Some(call) = call.and_then(|of| of.place.strip_prefix("native code or ")) {
+            return format!("; kept by a list that {call} builds");
         }
         let also = holders.iter().find_map(|holder| holder.also.as_ref());
         let also = also.filter(|also| !also.contains(".forward ("));
@@ -206,11 +213,11 @@ impl Text<'_> {
                 let mut names: Vec<String> = self.holders().map(|of| self.name(of)).collect();
                 names.dedup();
                 let is_one_place = self.holders().all(|of| of.place == holder.place);
-                let several = names.len() == 2 && is_one_place;
+                let several = (2..=4).contains(&names.len()) && is_one_place;
                 let who = match (self.models(), self.variable()) {
                     (Some((name, place)), _) => format!("{name}, {place}"),
                     (None, Some((name, place))) => format!("{name}[…], {place}"),
-                    (None, None) if several => format!("{}, {}", names.join(" and "), holder.place),
+                    (None, None) if several => format!("{}, {}", listed(&names), holder.place),
                     (None, None) => self.named(holder),
                 };
                 let (of, from) = (self.of_models(), self.allocated_by());
@@ -256,9 +263,10 @@ impl Text<'_> {
             let is_line = part.is_some_and(|part| part.owner == *line);
             mine += if is_line { of.bytes } else { 0 };
         }
-        let mostly = match mine < all / 10 * 9 {
-            true => "mostly ",
-            false => "",
+        let mostly = match mine {
+            _ if mine >= all / 10 * 9 => String::new(),
+            _ if mine == 0 || mine >= all / 2 => "mostly ".into(),
+            _ => format!("{} of it ", bytes(mine)),
         };
         format!(", {mostly}from {}", self.at(Some(line)))
     }
@@ -292,21 +300,6 @@ impl Text<'_> {
             let is_script = line.function() == "<module>";
             *line == request || !is_script && function(line) == function(&request)
         })
-    }
-
-    /// What to do about parameters that were replaced, and that an optimizer keeps.
-    pub(super) fn advice_of_replaced(&self) -> Option<String> {
-        let first = self.holder().filter(|of| of.is_of_optimizer())?;
-        let is_same = |of: &&Holder| (of.name(), &of.place) == (first.name(), &first.place);
-        let mut all = self.facts.all_holders().iter().filter(is_same);
-        let holder = all.find(|of| of.is_only_of_optimizer())?;
-        if self.has_no_model(holder) {
-            return Some(format!("del {} with its model", optimizer(holder)));
-        }
-        Some(format!(
-            "make a new optimizer when a parameter is replaced, or delete the old one from {0}.state and {0}.param_groups",
-            optimizer(holder)
-        ))
     }
 
     /// Whether the functions that have this variable do not read it again.
@@ -379,6 +372,10 @@ impl Text<'_> {
                 (Some((name, _)), _) => format!(
                     "del {name} when it is no longer needed, or keep its tensors on the host with .cpu()"
                 ),
+                _ if self.holders().count() > 1 && self.holders().all(Holder::is_in_attribute) => {
+                    let names: Vec<String> = self.holders().map(|of| of.name().to_owned()).collect();
+                    format!("keep fewer tensors in {0}, or keep those of {0} on the host with .cpu()", listed(&names))
+                }
                 (None, Some(frees)) if frees > 0 => format!(
                     "keep fewer tensors in {name}, or keep them on the host with .cpu(): emptying it frees {}{}",
                     bytes(frees), self.of_views()

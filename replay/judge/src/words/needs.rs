@@ -6,7 +6,7 @@ use gpumem_replay::units::bytes;
 
 use super::Text;
 use super::paths::optimizer;
-use crate::facts::{COPY, Large};
+use crate::facts::{COPY, Large, sums};
 use crate::holders::{Holder, HolderKind};
 use crate::kept::Kept;
 use crate::rules::{GREW, LEFT, NOTABLE, notable};
@@ -154,7 +154,26 @@ impl Text<'_> {
         categories.next() == Some(Category::Activation)
     }
 
-    pub(super) fn advice_of_activations(&self) -> &'static str {
+    /// A model without optimizer state, such as a teacher: all of the state has as much as the parameters of a smaller one.
+    fn untrained(&self) -> Option<&Holder> {
+        let own = || self.facts.all_holders().iter().filter(|of| of.is_own);
+        let states = || own().filter(|of| of.is_of_optimizer());
+        let (most, all) = states().fold((0, 0), |(most, all): (u64, u64), of| {
+            (most.max(of.bytes), all.saturating_add(of.bytes))
+        });
+        let models = || own().filter(|of| of.kind == HolderKind::Parameters);
+        let is_trained = models().any(|of| of.bytes.abs_diff(most) <= most / 20);
+        let untrained = models().max_by_key(|of| of.bytes)?;
+        (most > 0 && is_trained && untrained.bytes > all).then_some(untrained)
+    }
+
+    pub(super) fn advice_of_activations(&self) -> String {
+        if let Some(of) = self.untrained() {
+            return format!(
+                "use torch.no_grad() for the forward of {}, which has no optimizer state; else use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast",
+                of.text
+            );
+        }
         let mut all = self.facts.all_holders().iter();
         if is_in_checkpoint(self.names, self.facts.request.stacks.py)
             || all.any(Holder::is_of_checkpoint)
@@ -169,6 +188,7 @@ impl Text<'_> {
         } else {
             "use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast"
         }
+        .into()
     }
 
     pub(super) fn advice_of_largest(&self) -> String {
@@ -206,6 +226,17 @@ impl Text<'_> {
         match self.verdict.line.as_ref() == Some(&request.owner.clone().whole()) {
             true => self.advice_of_large_request(),
             false => format!("allocate less at {line}, or free it earlier"),
+        }
+    }
+
+    /// That the verdict's line has most, or that others have as much.
+    pub(super) fn holds(&self) -> &'static str {
+        let parts = self.facts.parts.iter();
+        let lines = sums(parts.map(|part| (&part.owner, part.figure)));
+        let mut most = lines.iter().take(2).map(|(_, of)| of.bytes);
+        match most.next() == most.next() {
+            true => "holds as much as any line",
+            false => "holds most",
         }
     }
 
@@ -327,34 +358,6 @@ impl Text<'_> {
         let (its, others): (Vec<&Holder>, Vec<&Holder>) = all.partition(is_its);
         let is_whole = its.iter().all(|of| of.blocks <= parameters.blocks);
         !its.is_empty() && is_whole && !others.is_empty()
-    }
-
-    /// Two variables of one size, if the request is as large as every element of one with every element of the other.
-    pub(super) fn outer_product(&self) -> Option<(&str, &str)> {
-        /// The step of sizes of PyTorch's blocks.
-        const STEP: u64 = 512;
-        let all = self.facts.holders.iter().flat_map(|holders| &holders.all);
-        let mut mine: Vec<&Holder> = all
-            .filter(|of| of.kind == HolderKind::Object && of.is_variable() && of.blocks == 1)
-            .filter(|of| of.is_own)
-            .collect();
-        mine.retain(|of| of.bytes > STEP);
-        let bytes = u128::from(self.facts.request.bytes);
-        let fits = |a: &Holder, b: &Holder| {
-            let most = u128::from(a.bytes) * u128::from(b.bytes);
-            let least = u128::from(a.bytes - STEP) * u128::from(b.bytes - STEP);
-            [2, 4, 8]
-                .into_iter()
-                .any(|size| (least + 1..=most).contains(&(bytes * size)))
-        };
-        let pairs = mine
-            .iter()
-            .enumerate()
-            .flat_map(|(at, a)| mine[at + 1..].iter().map(move |b| (*a, *b)));
-        let (a, b) = pairs
-            .into_iter()
-            .find(|(a, b)| a.bytes == b.bytes && fits(a, b))?;
-        Some((&a.text, &b.text))
     }
 
     /// The list whose tensors together are as large as the request, and their number.

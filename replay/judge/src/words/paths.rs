@@ -29,6 +29,14 @@ pub(super) fn common(texts: &[&str]) -> String {
     }
 }
 
+/// `a, b and c`.
+pub(super) fn listed(names: &[String]) -> String {
+    match names {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        _ => names.concat(),
+    }
+}
+
 /// What only native code refers to.
 pub(super) fn of_native(holder: &Holder) -> String {
     let class = of_class(holder);

@@ -83,7 +83,7 @@ impl Text<'_> {
         };
         let others = crate::rules::together(self.facts, longer);
         let lines = || [longer].into_iter().chain(others.iter().copied());
-        let own: Figure = match longer.is_computed {
+        let own: Figure = match crate::rules::is_of_graph(self.facts, longer) {
             false => lines().map(|of| of.figure).sum(),
             true => Figure {
                 bytes: self.verdict.bytes,

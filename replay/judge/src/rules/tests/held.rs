@@ -232,11 +232,19 @@ fn detach_is_advised_only_where_there_is_a_graph() {
     let names = Names::default();
     let advice = |of: &Facts| words::advice(&names, of, &judge(of)).unwrap_or_default();
     let preds = || holder(HolderKind::Object, "m.preds[0…2]", MAIN, 8 * GIB);
+    let without = Kept {
+        is_no_grad: true,
+        ..kept(8 * GIB)
+    };
+    let of = with(vec![preds()], vec![without]);
+    assert!(advice(&of).ends_with(" with .cpu()"), "{}", advice(&of));
+    // The graph of a softmax has the tensor itself, so none is named.
     let of = with(vec![preds()], vec![kept(8 * GIB)]);
-    assert!(!advice(&of).contains("detach"), "{}", advice(&of));
-    let graph = holder(HolderKind::Graph, "m.preds[0…2]", MAIN, GIB);
-    let of = with(vec![preds(), graph], vec![kept(8 * GIB)]);
-    assert!(advice(&of).contains("detach"), "{}", advice(&of));
+    assert!(
+        advice(&of).ends_with(" with .detach().cpu()"),
+        "{}",
+        advice(&of)
+    );
     let goes_through = |text| {
         let state = holder(HolderKind::Graph, text, MAIN, 8 * GIB);
         let rounds = Kept {
@@ -352,6 +360,39 @@ fn an_outer_product_of_two_variables_is_one() {
     };
     assert!(advice(16_384 * 16_384 * 4).starts_with("check the shapes of pred and y"));
     assert!(advice(16_384 * 16_000 * 4).starts_with("request less at once"));
+}
+
+#[test]
+fn a_result_for_each_row_with_each_row_is_one() {
+    // Rows of 128 columns, as PyTorch rounds them.
+    let variable = |text: &str, rows: u64| Holder {
+        blocks: 1,
+        ..holder(
+            HolderKind::Object,
+            text,
+            MAIN,
+            (rows * 128 * 4).next_multiple_of(512),
+        )
+    };
+    let advice = |bytes: u64| {
+        let mut of = with(
+            vec![variable("queries", 60_001), variable("bank", 100_003)],
+            Vec::new(),
+        );
+        (of.live, of.request.bytes) = (1 << 20, bytes);
+        words::advice(&Names::default(), &of, &judge(&of)).unwrap()
+    };
+    let both = advice(60_001 * 100_003 * 4);
+    assert!(both.starts_with(
+        "its size is that of a result for each row of queries with each row of bank: "
+    ));
+    let itself = advice(100_003 * 100_003 * 4);
+    assert!(
+        itself.starts_with(
+            "its size is that of a result for each row of bank with each row of bank: "
+        )
+    );
+    assert!(!advice(60_001 * 100_000 * 4).contains("each row"));
 }
 
 #[test]

@@ -1,0 +1,175 @@
+//! What belongs together: attributes of one object, layers of one model; and what does not.
+
+use super::held::{MAIN, holder, judged, with};
+use super::keepers::texts;
+use super::*;
+use crate::facts::{Large, Running};
+use crate::holders::{Holder, HolderKind};
+
+/// A block of the first part.
+fn large(address: u64, bytes: u64) -> Large {
+    Large {
+        address,
+        bytes,
+        seq: gpumem_capture::Seq(address),
+        stack: gpumem_capture::StackId(1),
+        part: 0,
+        running: Running::No,
+        is_of_round: false,
+    }
+}
+
+#[test]
+fn attributes_of_one_object_are_named_together() {
+    let list = |text: &str, bytes| holder(HolderKind::Object, text, MAIN, bytes);
+    let of = with(
+        vec![
+            list("metric.scores[0…189]", 5 * GIB),
+            list("metric.labels[0…189]", 4 * GIB),
+            list("metric.names[0…3]", GIB),
+        ],
+        Vec::new(),
+    );
+    let (what, advice) = texts(&of);
+    assert!(
+        what.starts_with("metric.scores[0…189] and metric.labels[0…189], local of main (train.py:3) keep 9.00 GiB"),
+        "{what}"
+    );
+    assert!(
+        advice.starts_with("keep fewer tensors in metric.scores and metric.labels, or keep"),
+        "{advice}"
+    );
+    // Of other objects, each has its own.
+    let of = with(
+        vec![
+            list("a.scores[0…9]", 6 * GIB),
+            list("b.labels[0…9]", 5 * GIB),
+        ],
+        Vec::new(),
+    );
+    assert!(texts(&of).0.starts_with("a.scores[0…9], local of main"));
+}
+
+#[test]
+fn cached_properties_of_the_same_objects_are_named_together() {
+    let cached = |name: &str| {
+        let text = format!("all[0…9].{name}, cached property");
+        holder(HolderKind::Object, &text, MAIN, 4 * GIB)
+    };
+    let of = with(vec![cached("volume"), cached("map")], vec![kept(8 * GIB)]);
+    let (what, advice) = texts(&of);
+    assert!(what.contains("kept by all[0…9], local of main"), "{what}");
+    assert!(advice.starts_with("del .volume and .map when"), "{advice}");
+}
+
+#[test]
+fn the_layers_of_a_model_that_is_made_are_no_list_of_the_program() {
+    let list = |function: &str| {
+        let place = format!("native code or {function} (net.py:5)");
+        holder(HolderKind::Native, "list[0…34]", &place, 9 * GIB)
+    };
+    let of = |holders, category| {
+        let mut of = with(holders, Vec::new());
+        of.parts[0].category = category;
+        of.largest = (1..4).map(|at| large(at, 3 * GIB)).collect();
+        judge(&of).kind
+    };
+    let layers = |function: &str| vec![list(function)];
+    assert_eq!(of(layers("Net.__init__"), Category::Parameter), Kind::Model);
+    assert_eq!(of(layers("load"), Category::Parameter), Kind::Held);
+    assert_eq!(of(layers("Data.__init__"), Category::Input), Kind::Held);
+    let earlier = holder(HolderKind::Parameters, "model", MAIN, 2 * GIB);
+    assert_eq!(
+        of(vec![list("load"), earlier], Category::Parameter),
+        Kind::Model
+    );
+}
+
+#[test]
+fn a_list_of_a_running_call_keeps_graphs() {
+    let place = "native code or predict (eval.py:16)";
+    let of = with(
+        vec![holder(HolderKind::Graph, "list[0…10]", place, 8 * GIB)],
+        vec![kept(8 * GIB)],
+    );
+    let (what, _) = texts(&of);
+    assert!(
+        what.ends_with("; kept by a list that predict (eval.py:16) builds"),
+        "{what}"
+    );
+}
+
+#[test]
+fn a_model_without_optimizer_state_needs_no_graph() {
+    let own = |kind, text: &str, bytes| holder(kind, text, MAIN, bytes);
+    let of = |teacher| {
+        let of = with(
+            vec![
+                own(HolderKind::Parameters, "teacher", teacher),
+                own(HolderKind::Parameters, "student", GIB),
+                own(HolderKind::Object, "opt.state[…]['exp_avg']", GIB),
+                own(HolderKind::Object, "opt.state[…]['exp_avg_sq']", GIB),
+            ],
+            Vec::new(),
+        );
+        assert_eq!(judge(&of).kind, Kind::Activations);
+        texts(&of).1
+    };
+    assert!(of(4 * GIB).starts_with("use torch.no_grad() for the forward of teacher, which"));
+    // It may be the smaller one that has none.
+    assert!(!of(2 * GIB).contains("teacher"));
+}
+
+#[test]
+fn copies_of_an_optimizers_state_are_no_optimizers() {
+    let text = "points[0…21].state['state'][0…39]['exp_avg']";
+    let of = with(
+        vec![holder(HolderKind::Object, text, MAIN, 8 * GIB)],
+        vec![kept(8 * GIB)],
+    );
+    assert_eq!(judged(&of).0, Kind::KeptTensors);
+    let advice = texts(&of).1;
+    assert!(
+        advice.starts_with("drop the references to them"),
+        "{advice}"
+    );
+}
+
+#[test]
+fn an_old_value_that_nothing_reads_is_deleted() {
+    let chunk = |unused| Holder {
+        blocks: 1,
+        unused,
+        ..holder(HolderKind::Object, "chunk", MAIN, 8 * GIB)
+    };
+    let advice = |unused| {
+        let mut of = with(vec![chunk(unused)], Vec::new());
+        (of.live, of.request.bytes) = (8 * GIB, 8 * GIB - 7 * MIB);
+        assert_eq!(judge(&of).kind, Kind::LargeRequest);
+        texts(&of).1
+    };
+    assert!(advice(true).starts_with("del chunk before the call in main (train.py:3), after"));
+    assert!(!advice(false).contains("del "));
+}
+
+#[test]
+fn what_the_driver_reserves_is_not_taken_from_the_card_twice() {
+    let mut of = facts();
+    of.card.mine = 14 * GIB;
+    let card = gpumem_replay::Card {
+        used: 15 * GIB,
+        reserved: Some(GIB),
+        total: 17 * GIB,
+    };
+    of.card.reading = Some(Reading {
+        seq: gpumem_capture::Seq(1),
+        time: gpumem_capture::Nanos(1),
+        process: Some(14 * GIB),
+        others: Some(0),
+        physical: 14 * GIB,
+        managed: 0,
+        estimated: false,
+        card: Some(card),
+    });
+    assert_eq!(of.card.free(), Some(2 * GIB), "CUDA's size is 16 GiB");
+}
