@@ -43,7 +43,7 @@ MIB, PAGE = 1 << 20, 2 << 20
 ROOMY = 64 << 30
 # What an advice names, in words.
 ACTIONS = {
-    "detach": r"\.detach\(\)|\.item\(\)", "no_grad": r"no_grad", "backward": r"call backward\(\)",
+    "detach": r"\.detach\(\)(?!\.cpu)|\.item\(\)", "no_grad": r"no_grad", "backward": r"call backward\(\)",
     "drop": r"drop (the|each|it)|keep fewer|\bdel\b|free the|delete|emptying", "host": r"\.cpu\(\)|on the host", "clone": r"\.clone\(\)",
     "limit": r"limit its length", "batch": r"smaller batch|size of a batch|in parts|compute it in|allocate less", "dtype": r"smaller data type", "double": r"\.float\(\) needs half",
     "optimizer": r"less state", "foreach": r"foreach=False", "expandable": r"expandable_segments", "order": r"freed together", "cache_clear": r"cache_clear|maxsize",

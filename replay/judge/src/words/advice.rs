@@ -55,7 +55,7 @@ impl Text<'_> {
                 match (is_request && is_joined, self.holders().next()) {
                     // What a forward works with.
                     (true, Some(of)) if of.is_in_forward() && of.is_variable() => "limit its length, or the size of a batch".into(),
-                    (true, _) => "limit its size; if torch.cat makes it, keep the pieces on the host: torch.cat needs the old and the new tensor at once".into(),
+                    (true, _) => "limit its length or size; if torch.cat makes it, keep the pieces on the host: torch.cat needs the old and the new tensor at once".into(),
                     (false, Some(of)) if !of.is_variable() || of.kind == HolderKind::Parameters => "limit its length, or keep parts of it on the host".into(),
                     (false, _) => "limit its length, or the size of a batch".into(),
                 }
