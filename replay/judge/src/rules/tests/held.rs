@@ -238,7 +238,7 @@ fn detach_is_advised_only_where_there_is_a_graph() {
     };
     let of = with(vec![preds()], vec![without]);
     assert!(advice(&of).ends_with(" with .cpu()"), "{}", advice(&of));
-    // The graph of a softmax has the tensor itself, so none is named.
+    // The graph of a softmax has the tensor itself, and is not named.
     let of = with(vec![preds()], vec![kept(8 * GIB)]);
     assert!(
         advice(&of).ends_with(" with .detach().cpu()"),
