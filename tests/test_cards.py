@@ -240,7 +240,7 @@ def test_environment_of_several_cards():
     sizes = simulated.environment_of(simulated.parse("1=24GiB,h100"))
     assert sizes["GPUMEM_SIM_MEMORY"].startswith(f"1={24 << 30},") and sizes["GPUMEM_SIM_NAME"] == "NVIDIA H100 80GB HBM3"
     assert simulated.environment_of(simulated.parse("24GiB")) == {"GPUMEM_SIM_MEMORY": str(24 << 30)}
-    for text, told in (("24GB8", "is not a size"), ("24", "write a unit"), ("t44", "no card 't44'")):
+    for text, told in (("24GB8", "is not a size"), ("0", "no size of a card"), ("24", "write a unit"), ("t44", "no card 't44'")):
         with pytest.raises(LookupError, match=told):
             simulated.parse(text)
     for text, told in (("h100,t4", "two cards for all GPUs"), ("1=h100,1=t4", "two cards for GPU 1"), ("64=t4", "no GPU 64")):

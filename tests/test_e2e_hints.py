@@ -84,3 +84,37 @@ def test_the_text_names_bytes_lines_and_advice(analyze):
     source = (harness.WORKLOADS / "faults.py").read_text().splitlines()
     line = next(number for number, text in enumerate(source, 1) if "optimizer.step()" in text)
     assert f"faults.py:{line}\n" in text and "→ shard the state" in text
+
+
+# A fold's model and optimizer stay in a list.
+FOLDS = """
+import torch
+from torch import nn
+
+kept = []
+
+
+def train(layers):
+    model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(layers)]).cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(torch.ones(8, 1024, device="cuda")).sum().backward()
+        optimizer.step()
+    kept.append((model, optimizer))
+
+
+for fold in range(99):
+    train(8)
+"""
+
+
+def test_the_state_of_earlier_optimizers_needs_no_smaller_one(forks, tmp_path):
+    """The cause is that they are kept, on each surface: no hint shards their state."""
+    (tmp_path / "folds.py").write_text(FOLDS)
+    done = forks("torch215").run([tmp_path / "folds.py"], cwd=tmp_path, memory="2GiB", env={}, check=False)
+    report = tmp_path / "report.bin"
+    assert "models of" in harness.analyze_json("oom", report)["cause"]["what"], harness.described(done)
+    by_kind = [hint["kind"] for hint in harness.analyze_json("report", "--hints", report)]
+    assert by_kind[0] == "out_of_memory" and "optimizer_state" not in by_kind
+    assert [hint["kind"] for hint in harness.analyze_json("report", report)["hints"]] == by_kind[1:]

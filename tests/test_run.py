@@ -256,6 +256,18 @@ def test_several_processes_have_a_line_each(gpumem, tmp_path):
     assert lines[-2].endswith("report.rank1.bin")
 
 
+def test_the_process_whose_allocation_failed_is_named(gpumem, tmp_path):
+    (tmp_path / "ranks.py").write_text(
+        "import os, subprocess, sys\n"
+        "for rank, mib in enumerate((1, 1 << 20)):\n"
+        f"    subprocess.run([sys.executable, {str(LAUNCHED)!r}, '--mib', str(mib), 'exit', '0'],\n"
+        "                   env={**os.environ, 'RANK': str(rank), 'WORLD_SIZE': '2'})\n"
+    )
+    done = gpumem("run", "ranks.py", check=True)
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("Allocations failed in ")]
+    assert line.startswith("Allocations failed in 1 of them: ") and line.endswith(" oom report.rank1.bin"), line
+
+
 @pytest.fixture
 def two_ranks(tmp_path):
     """A program that starts two more, of rank 0 and 1, and ends with status 7."""

@@ -1,5 +1,5 @@
 """card_environment.py CARDS: prints the variables that give simulated GPUs the properties of these cards (h100,
-0=h100,1=t4, ./mine.json), as NAME=VALUE lines. Used by scripts/with-simulator; any Python from 3.8 on."""
+24GiB, 0=h100,1=t4, ./mine.json), as NAME=VALUE lines. Used by scripts/with-simulator; any Python from 3.8 on."""
 
 import sys
 import types

@@ -138,6 +138,8 @@ def main(words: Sequence[str]) -> int:
 
 
 def _terminated(number: int, _frame: object) -> None:
+    # Another one must not end the ending of the programs.
+    signal.signal(number, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
 

@@ -9,9 +9,10 @@ import subprocess
 import tempfile
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, cast
 
 from .._launch import launcher
@@ -211,12 +212,19 @@ def _last_words(output: Path, most: int = _LAST_WORDS) -> str:
         return said.read().decode("utf-8", "replace")
 
 
-def _result(future: "Future[Run]") -> Run:
-    """Its result. The main thread runs Python's handlers, but a signal does not end its wait if another thread gets the
-    signal, or if it comes just before the wait."""
-    while not future.done():
-        wait([future], _STEP)
-    return future.result()
+def _wait(futures: "Sequence[Future[Run]]") -> None:
+    """Waits for all, or for the first that fails. The main thread runs Python's handlers, but a signal does not end its wait
+    if another thread gets the signal, or if it comes just before the wait. Nothing is locked meanwhile."""
+    ended: "SimpleQueue[Future[Run]]" = SimpleQueue()
+    for future in futures:
+        future.add_done_callback(ended.put)
+    waiting = len(futures)
+    while waiting:
+        try:
+            ended.get(timeout=_STEP).result()
+        except Empty:
+            continue
+        waiting -= 1
 
 
 def runs(all_: Sequence[Wanted], folder: Path, names: Sequence[str], jobs: int) -> List[Run]:
@@ -225,7 +233,8 @@ def runs(all_: Sequence[Wanted], folder: Path, names: Sequence[str], jobs: int) 
         futures: List["Future[Run]"] = []
         try:
             futures.extend(pool.submit(_run, wanted, folder, name) for wanted, name in zip(all_, names))
-            return [_result(future) for future in futures]
+            _wait(futures)
+            return [future.result() for future in futures]
         except BaseException:
             # The pool waits for its threads, which wait for their programs.
             for future in futures:

@@ -70,6 +70,9 @@ def _tell_several(captures: List[Capture], analyzer: Path) -> None:
         print(f"  {line}", file=sys.stderr)
     name = "gpumem-analyze" if shutil.which("gpumem-analyze") else str(analyzer)
     first, second = (short(capture.path) for capture in captures[:2])
+    failed = [capture for capture in captures if capture.summary and capture.summary["out_of_memory_events"]]
+    if failed:
+        print(f"Allocations failed in {len(failed)} of them: {name} oom {short(failed[0].path)}", file=sys.stderr)
     print(f"The report of one: {name} {first}", file=sys.stderr)
     print(f"Compare them: {name} diff {first} {second}", file=sys.stderr)
 

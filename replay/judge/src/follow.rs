@@ -61,8 +61,8 @@ impl History {
         self.largest = self.largest.max(bytes);
     }
 
-    /// Whether the newest one is as large as any, after one that was smaller than the one before it, or as the end of many
-    /// rises, and then more than twice as large as all before.
+    /// Whether the newest one is as large as any, and the only rise since a smaller one. At the end of many rises it must be
+    /// more than twice as large as all before.
     pub(crate) fn is_outlier(&self) -> bool {
         /// As many rises in a row are growth, whatever their sizes.
         const MANY: u64 = 8;
@@ -358,10 +358,17 @@ impl Card {
     }
 
     /// What no process holds: exact for this process, as of the reading for others. CUDA's size of the card is without
-    /// what the driver reserves. `None` if it is not known.
+    /// what the driver reserves. NVML may know of less. `None` if the size is not known.
     pub fn free(&self) -> Option<u64> {
         let taken = self.mine.saturating_add(self.others());
-        Some(self.total?.saturating_sub(taken))
+        let free = self.total?.saturating_sub(taken);
+        let reading = self.reading.filter(|_| !self.is_limit);
+        let read = reading.and_then(|of| {
+            let card = of.card?;
+            let then = card.total.saturating_sub(card.used);
+            Some(then.saturating_add(of.physical).saturating_sub(self.mine))
+        });
+        Some(read.map_or(free, |read| read.min(free)))
     }
 }
 

@@ -115,9 +115,14 @@ impl Holders {
     }
 
     fn read(text: &str) -> Self {
+        /// More than a recorder writes.
+        const MOST: usize = 64;
         let mut read = Self::default();
         let mut last: Option<Holder> = None;
         for line in text.lines() {
+            if read.all.len() == MOST {
+                last = None;
+            }
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             let fields: Vec<&str> = rest.split(' ').collect();
             match (word, &fields[..]) {

@@ -118,7 +118,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         ledgers: &ledgers,
         cause: cause.as_ref(),
         // The cause of the failure comes before all hints.
-        hints: &Hints::of(&session, None, &ledgers, &watch, None),
+        hints: &Hints::of(&session, cause.as_ref(), &ledgers, &watch, None).beside_cause(),
         leaks: leaks.as_ref(),
         stretch,
         shown,

@@ -117,7 +117,7 @@ pub fn run(
         .cause(session.replay.main_failure());
     let later = capture.read_later(second, None)?;
     let (ledgers, cause) = (later.ledgers.concat(), later.cause);
-    let hints = Hints::of(&session, None, &ledgers, &watch, None);
+    let hints = Hints::of(&session, cause.as_ref(), &ledgers, &watch, None).beside_cause();
     if format == Format::Json {
         output.notes.caveats(&session);
         let of = Of {

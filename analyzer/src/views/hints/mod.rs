@@ -75,6 +75,12 @@ impl Hints {
         let hints = cause.map(failed).into_iter().chain(hints).collect();
         Self { hints }
     }
+
+    /// The same for a surface that shows the cause of the failure itself.
+    pub fn beside_cause(mut self) -> Self {
+        self.hints.retain(|hint| hint.kind != HintKind::OutOfMemory);
+        self
+    }
 }
 
 /// Returns the hint for the cause of a failure.

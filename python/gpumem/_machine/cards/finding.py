@@ -45,7 +45,10 @@ def find(name: str) -> Card:
 def find_or_size(name: str) -> Union[Card, int]:
     """The same, or the bytes of a size such as `24GiB`, for a card of unknown kind."""
     try:
-        return sizes.parse_of_card(name)
+        size = sizes.parse_of_card(name)
+        if size == 0:
+            raise ValueError(f"{name!r} is no size of a card")
+        return size
     except ValueError as error:
         try:
             return find(name)

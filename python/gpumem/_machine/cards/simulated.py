@@ -14,8 +14,7 @@ _ENDS = {"low": ("low", "high"), "likely": ("likely", "likely"), "high": ("high"
 def environment(card: Union[Card, int], which: str = "likely") -> Dict[str, str]:
     """Variables that give every simulated card the properties of this one. `which` selects the figures of its ranges:
     `low` is the least room for a program (the smallest total, the largest context), `high` the most, `likely` in
-    between. NVML's total is the same in all three. A card of which only the bytes are known is the simulator's own
-    with that much memory."""
+    between. NVML's total is the same in all three. Of a card of unknown kind, only the memory is set."""
     return environment_of({None: card}, which)
 
 

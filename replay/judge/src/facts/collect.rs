@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::{EventFlags, Level, StackId};
 use gpumem_replay::attribution::{
-    PYTORCH_ALLOCATOR, Split, caller_of, is_in_foreach, library, owner,
+    Owner, PYTORCH_ALLOCATOR, Split, caller_of, is_in_foreach, library, owner,
 };
 use gpumem_replay::{Backing, Category, Figure, KeyId, Replay, StackKey, ThreadPhase};
 use rustc_hash::FxHashSet;
@@ -274,14 +274,17 @@ pub(super) fn copies(
     let all: Vec<&Part> = parts.iter().filter(can).collect();
     // Of two tensors of one size that are no parameters, one is not a copy of the other.
     let is_model = |part: &Part| part.category == Category::Parameter;
-    // The projections of one layer.
-    let is_of_one_class = |a: &Part, b: &Part| {
-        a.owner.function() == b.owner.function() && a.owner.function().ends_with("__init__")
+    // The projections of a layer that is being made.
+    let request = line_of(replay, follow.failure.span_context.stacks, follow.level);
+    let is_being_made = |part: &Part| {
+        let place = |of: &Owner| Some((of.line()?.file.clone(), of.function().to_owned()));
+        let function = part.owner.function();
+        function.ends_with("__init__") && place(&part.owner) == place(&request)
     };
     let is_same = |a: &Part, b: &Part| {
         (is_model(a) || is_model(b))
             && a.owner != b.owner
-            && !is_of_one_class(a, b)
+            && !(is_being_made(a) && is_being_made(b))
             && a.figure.bytes.abs_diff(b.figure.bytes) <= b.figure.bytes / 64
     };
     let has_twin = |part: &&&Part| all.iter().any(|other| is_same(part, other));

@@ -121,7 +121,7 @@ pub(super) fn of_rounds(facts: &Facts, kept: &Kept, verdict: Verdict) -> Verdict
     let is_named = match holder.kind {
         HolderKind::Native => kind == Kind::KeptTensors,
         HolderKind::Object if !holder.is_own => holder.is_container(),
-        HolderKind::Graph if !holder.is_own => holder.has_range() && kind != Kind::Activations,
+        HolderKind::Graph if !holder.is_own => holder.has_range() && kind == Kind::NoBackward,
         _ => holder.is_own && kind != Kind::Activations,
     };
     Verdict {
@@ -195,10 +195,7 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
         }
     }
     let whole = variables.into_values().filter(|parts| parts.len() > 1);
-    let whole = whole
-        .chain(models_in(facts))
-        .chain(attributes(facts, counts));
-    let whole = whole.map(|of| held(facts, of));
+    let whole = whole.chain(models_in(facts)).map(|of| held(facts, of));
     let whole = whole.max_by_key(|of| of.bytes);
     // Without such a variable, for example a checkpoint, the request would have fitted.
     let would_do = |of: &Verdict| {
@@ -219,7 +216,10 @@ pub(super) fn by_one_object(facts: &Facts) -> Option<Verdict> {
     };
     let enough = whole.clone().filter(would_do);
     let one = one.map(|of| held(facts, of));
-    let most = whole.into_iter().chain(one).max_by_key(|of| of.bytes);
+    let attributes = attributes(facts, counts);
+    let attributes = attributes.into_iter().map(|of| held(facts, of));
+    let all = whole.into_iter().chain(one).chain(attributes);
+    let most = all.max_by_key(|of| of.bytes);
     most.filter(|of| notable(of.bytes, facts.live, MUCH))
         .or(enough)
 }
@@ -233,7 +233,7 @@ fn attributes(facts: &Facts, counts: impl Fn(&Holder) -> bool) -> Vec<Vec<usize>
     for (at, of) in facts.all_holders().iter().enumerate() {
         let is_object = of.kind == HolderKind::Object && !of.is_of_optimizer();
         let is_one = is_object && of.is_in_attribute() && counts(of);
-        if let Some((object, _)) = of.name().split_once('.').filter(|_| is_one) {
+        if let Some((object, _)) = of.name().rsplit_once('.').filter(|_| is_one) {
             objects.entry((object, &of.place)).or_default().push(at);
         }
     }
@@ -298,7 +298,7 @@ fn is_of_new_model(facts: &Facts, holder: &Holder) -> bool {
     let is_of_parameters = blocks.peek().is_some() && blocks.all(is_parameter);
     let is_model = |of: &Holder| of.is_own && of.kind == HolderKind::Parameters;
     let has_model = facts.all_holders().iter().any(is_model);
-    is_of_parameters && (has_model || holder.place.contains(".__init__ ("))
+    is_of_parameters && (has_model || holder.place.contains("__init__"))
 }
 
 /// Whether an object has blocks of a round before the one that runs.

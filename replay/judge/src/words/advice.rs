@@ -164,7 +164,8 @@ impl Text<'_> {
     fn to_host(&self, kept: &Kept) -> &'static str {
         let mut holders = self.facts.all_holders().iter();
         let has_graph = holders.any(|of| of.kind == HolderKind::Graph);
-        let may_have = self.facts.trains || has_graph;
+        let has_model = self.facts.of_category(Category::Parameter).bytes > 0;
+        let may_have = self.facts.trains || has_model || has_graph;
         let is_module = self
             .holder()
             .is_some_and(|of| of.kind == HolderKind::Parameters);
@@ -286,12 +287,12 @@ impl Text<'_> {
 
     pub(super) fn advice_of_large_request(&self) -> String {
         match self.advice_of_product() {
-            Some(advice) => advice,
-            None if self.is_gradient() => "a smaller batch does not change it: for an embedding pass sparse=True, with SGD, Adagrad or SparseAdam (Adam and AdamW refuse such gradients); else use a smaller data type, or train fewer parameters".into(),
-            None if self.joined().is_some() => {
+            _ if self.is_gradient() => "a smaller batch does not change it: for an embedding pass sparse=True, with SGD, Adagrad or SparseAdam (Adam and AdamW refuse such gradients); else use a smaller data type, or train fewer parameters".into(),
+            _ if self.joined().is_some() => {
                 let (name, blocks) = self.joined().unwrap_or_default();
                 format!("torch.cat() or torch.stack() of the {blocks} tensors in {name} needs them and the result at once: move each to the host with .cpu() before, or write them into one tensor that is made first")
             }
+            Some(advice) => advice,
             None if self.facts.request.in_forward => "limit the size of a batch, or its longest sequence, or compute it in parts".into(),
             None => {
                 // Without it, the request would have fitted.
@@ -299,7 +300,8 @@ impl Text<'_> {
                 let host = self.most().filter(|of| of.kind == HolderKind::Object && of.is_in_attribute());
                 let host = host.filter(is_enough);
                 let host = host.map_or_else(String::new, |of| format!("; or keep {} on the host with .cpu()", of.name()));
-                let unused = |of: &&Holder| of.is_variable() && of.unused && is_enough(of);
+                let runs = |of: &Holder| !of.place.contains("suspended ") && !of.is_of_calls();
+                let unused = |of: &&Holder| of.is_variable() && of.unused && runs(of) && is_enough(of);
                 if let Some(of) = self.most().filter(unused) {
                     let call = of.place.trim_start_matches("local of ");
                     return format!("del {} before the call in {call}, after which nothing reads it; or request less at once", of.text);

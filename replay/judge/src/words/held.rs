@@ -105,7 +105,8 @@ impl Text<'_> {
             return format!("; kept by {}", of_native(holder));
         }
         let call = holders.first().filter(|of| of.kind == HolderKind::Graph);
-        if let Some(call) = call.and_then(|of| of.place.strip_prefix("native code or ")) {
+        let list = call.filter(|of| of_class(of) == "list");
+        if let Some(call) = list.and_then(|of| of.place.strip_prefix("native code or ")) {
             return format!("; kept by a list that {call} builds");
         }
         let also = holders.iter().find_map(|holder| holder.also.as_ref());
@@ -119,7 +120,12 @@ impl Text<'_> {
         match (&holders[..], place) {
             ([], _) | (_, None) => String::new(),
             (holders, Some(place)) if is_one_place => {
-                let names: Vec<String> = holders.iter().map(|holder| self.name(holder)).collect();
+                let mut names: Vec<String> = Vec::new();
+                for name in holders.iter().map(|holder| self.name(holder)) {
+                    if !names.contains(&name) {
+                        names.push(name);
+                    }
+                }
                 format!("; {kept} by {}, {place}{also}", names.join(" and "))
             }
             (holders, _) => {
@@ -264,9 +270,9 @@ impl Text<'_> {
             mine += if is_line { of.bytes } else { 0 };
         }
         let mostly = match mine {
-            _ if mine >= all / 10 * 9 => String::new(),
-            _ if mine == 0 || mine >= all / 2 => "mostly ".into(),
-            _ => format!("{} of it ", bytes(mine)),
+            _ if mine >= all / 10 * 9 => "",
+            _ if mine == 0 || mine >= all / 2 => "mostly ",
+            _ => "the largest part ",
         };
         format!(", {mostly}from {}", self.at(Some(line)))
     }
@@ -373,7 +379,8 @@ impl Text<'_> {
                     "del {name} when it is no longer needed, or keep its tensors on the host with .cpu()"
                 ),
                 _ if self.holders().count() > 1 && self.holders().all(Holder::is_in_attribute) => {
-                    let names: Vec<String> = self.holders().map(|of| of.name().to_owned()).collect();
+                    let mut names: Vec<String> = self.holders().map(|of| of.name().to_owned()).collect();
+                    names.dedup();
                     format!("keep fewer tensors in {0}, or keep those of {0} on the host with .cpu()", listed(&names))
                 }
                 (None, Some(frees)) if frees > 0 => format!(

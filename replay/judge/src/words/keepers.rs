@@ -24,7 +24,8 @@ impl Text<'_> {
         }
         if holder.cached_property().is_some() {
             let is_like = |of: &&Holder| {
-                (of.name(), &of.place) == (name, &holder.place) && of.bytes >= holder.bytes / 2
+                let is_same = (of.kind, of.name(), &of.place) == (holder.kind, name, &holder.place);
+                is_same && of.bytes >= holder.bytes / 2
             };
             let like = self.facts.all_holders().iter().filter(is_like);
             let names = like.filter_map(|of| Some(format!(".{}", of.cached_property()?)));

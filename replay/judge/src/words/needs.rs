@@ -154,7 +154,8 @@ impl Text<'_> {
         categories.next() == Some(Category::Activation)
     }
 
-    /// A model without optimizer state, such as a teacher: all of the state has as much as the parameters of a smaller one.
+    /// A model that has gradients and no optimizer state, after a step: all of the state has as much as the parameters of a
+    /// smaller one. No optimizer with state trains it.
     fn untrained(&self) -> Option<&Holder> {
         let own = || self.facts.all_holders().iter().filter(|of| of.is_own);
         let states = || own().filter(|of| of.is_of_optimizer());
@@ -164,13 +165,19 @@ impl Text<'_> {
         let models = || own().filter(|of| of.kind == HolderKind::Parameters);
         let is_trained = models().any(|of| of.bytes.abs_diff(most) <= most / 20);
         let untrained = models().max_by_key(|of| of.bytes)?;
-        (most > 0 && is_trained && untrained.bytes > all).then_some(untrained)
+        let mut gradients = own().filter(|of| of.kind == HolderKind::Gradients);
+        let has_gradients = gradients.any(|of| {
+            let is_its = (&of.text, &of.place) == (&untrained.text, &untrained.place);
+            is_its && of.bytes >= untrained.bytes / 2
+        });
+        let is_one = is_trained && has_gradients && untrained.bytes > all;
+        (self.facts.steps > 0 && most > 0 && is_one).then_some(untrained)
     }
 
     pub(super) fn advice_of_activations(&self) -> String {
         if let Some(of) = self.untrained() {
             return format!(
-                "use torch.no_grad() for the forward of {}, which has no optimizer state; else use a smaller batch, if they grow with it, or torch.utils.checkpoint or torch.autocast",
+                "if {0}, which has gradients and no optimizer state, is not trained, call {0}.requires_grad_(False), and use torch.no_grad() for its forward if no gradient goes through it; else use a smaller batch, or torch.utils.checkpoint or torch.autocast",
                 of.text
             );
         }

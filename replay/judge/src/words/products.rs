@@ -1,5 +1,5 @@
-//! Requests that are as large as the rows of one variable with the rows of another: distances, similarities, a vector
-//! that was broadcast by mistake.
+//! Requests that are as large as a result for each row of one variable with each row of another: distances, similarities,
+//! a vector that was broadcast by mistake.
 
 use super::Text;
 use crate::holders::{Holder, HolderKind};
@@ -12,43 +12,39 @@ const ELEMENTS: [u128; 3] = [2, 4, 8];
 const ODD: u64 = 225;
 /// The accuracy that a number of columns must have: one part of so many.
 const ACCURACY: u128 = 50;
+/// How many variables are compared: of many, two fit by chance.
+const VARIABLES: usize = 6;
 
 impl Text<'_> {
-    /// What to do about such a request.
+    /// What to do about such a request, which nothing shows but its size.
     pub(super) fn advice_of_product(&self) -> Option<String> {
-        let all = self.facts.holders.iter().flat_map(|holders| &holders.all);
-        let is_variable =
-            |of: &&Holder| of.kind == HolderKind::Object && of.is_variable() && of.blocks == 1;
-        let mine: Vec<&Holder> = all
-            .filter(is_variable)
-            .filter(|of| of.is_own && (STEP + 1..self.facts.request.bytes).contains(&of.bytes))
-            .collect();
-        let rest = |at| mine.get(at..).unwrap_or_default();
-        let pairs = || {
-            let others = mine.iter().enumerate();
-            others.flat_map(|(at, a)| rest(at + 1).iter().map(move |b| (*a, *b)))
+        let request = &self.facts.request;
+        let may = !request.in_forward && !request.in_backward;
+        let all = self.facts.all_holders().iter().filter(|_| may);
+        let is_variable = |of: &&Holder| {
+            let is_tensor = of.kind == HolderKind::Object && of.is_variable() && of.blocks == 1;
+            is_tensor && of.is_own && (STEP + 1..request.bytes).contains(&of.bytes)
         };
-        let of = |(a, b): &(&Holder, &Holder)| columns(a.bytes, b.bytes, self.facts.request.bytes);
-        let is_vectors =
-            |pair: &(&Holder, &Holder)| of(pair) == Some(1) && pair.0.bytes == pair.1.bytes;
-        if let Some((a, b)) = pairs().find(is_vectors) {
-            return Some(format!(
-                "check the shapes of {} and {}: (N, 1) and (N,) broadcast to (N, N), which .squeeze() or .unsqueeze() of one of them prevents",
+        let mine: Vec<&Holder> = all.filter(is_variable).take(VARIABLES).collect();
+        let pairs = mine.iter().enumerate().flat_map(|(at, a)| {
+            let others = mine.iter().skip(at + 1).filter(|b| a.text != b.text);
+            others.map(move |b| (*a, *b))
+        });
+        let found = pairs.filter_map(|(a, b)| {
+            let columns = columns(a.bytes, b.bytes, request.bytes)?;
+            Some((a, b, columns)).filter(|_| columns > 1 || a.bytes == b.bytes)
+        });
+        let (a, b, columns) = found.min_by_key(|(_, _, columns)| *columns > 1)?;
+        Some(match columns {
+            1 => format!(
+                "check the shapes of {} and {}: if they are (N, 1) and (N,), they broadcast to (N, N), which .squeeze() or .unsqueeze() of one of them prevents",
                 a.text, b.text
-            ));
-        }
-        let is_rows = |pair: &(&Holder, &Holder)| of(pair).is_some_and(|columns| columns > 1);
-        if let Some((a, b)) = pairs().find(is_rows) {
-            return Some(format!(
-                "its size is that of a result for each row of {} with each row of {}: compute it for a part of the rows at a time",
+            ),
+            _ => format!(
+                "request less at once: if it is a result for each row of {} with each row of {}, as its size may be, compute it for a part of the rows at a time",
                 a.text, b.text
-            ));
-        }
-        let itself = mine.iter().map(|of| (*of, *of)).find(is_rows)?.0;
-        Some(format!(
-            "its size is that of a result for each row of {name} with each row of {name}: compute it for a part of the rows at a time; torch.linalg.svd() does not make it with full_matrices=False",
-            name = itself.text
-        ))
+            ),
+        })
     }
 }
 
@@ -65,7 +61,7 @@ fn columns(a: u64, b: u64, request: u64) -> Option<u64> {
         let is_exact = columns * (step * (a + b)) * ACCURACY < most;
         let is_larger = bytes > columns * columns * size * size;
         let is_odd = request >> request.trailing_zeros().min(63) >= ODD;
-        let counts = columns == 1 || is_exact && is_larger && is_odd;
+        let counts = is_odd && (columns == 1 || is_exact && is_larger);
         (columns > 0 && fits && counts).then_some(columns)
     })?;
     u64::try_from(found).ok()

@@ -343,59 +343,6 @@ fn a_variable_has_what_its_nested_dictionaries_have() {
 }
 
 #[test]
-fn an_outer_product_of_two_variables_is_one() {
-    let variable = |text: &str, bytes| Holder {
-        blocks: 1,
-        ..holder(HolderKind::Object, text, MAIN, bytes)
-    };
-    let advice = |bytes: u64| {
-        let mut of = with(
-            vec![variable("pred", 65_536), variable("y", 65_536)],
-            Vec::new(),
-        );
-        (of.live, of.request.bytes) = (1 << 20, bytes);
-        let verdict = judge(&of);
-        assert_eq!(verdict.kind, Kind::LargeRequest);
-        words::advice(&Names::default(), &of, &verdict).unwrap()
-    };
-    assert!(advice(16_384 * 16_384 * 4).starts_with("check the shapes of pred and y"));
-    assert!(advice(16_384 * 16_000 * 4).starts_with("request less at once"));
-}
-
-#[test]
-fn a_result_for_each_row_with_each_row_is_one() {
-    // Rows of 128 columns, as PyTorch rounds them.
-    let variable = |text: &str, rows: u64| Holder {
-        blocks: 1,
-        ..holder(
-            HolderKind::Object,
-            text,
-            MAIN,
-            (rows * 128 * 4).next_multiple_of(512),
-        )
-    };
-    let advice = |bytes: u64| {
-        let mut of = with(
-            vec![variable("queries", 60_001), variable("bank", 100_003)],
-            Vec::new(),
-        );
-        (of.live, of.request.bytes) = (1 << 20, bytes);
-        words::advice(&Names::default(), &of, &judge(&of)).unwrap()
-    };
-    let both = advice(60_001 * 100_003 * 4);
-    assert!(both.starts_with(
-        "its size is that of a result for each row of queries with each row of bank: "
-    ));
-    let itself = advice(100_003 * 100_003 * 4);
-    assert!(
-        itself.starts_with(
-            "its size is that of a result for each row of bank with each row of bank: "
-        )
-    );
-    assert!(!advice(60_001 * 100_000 * 4).contains("each row"));
-}
-
-#[test]
 fn the_walk_of_an_earlier_failure_is_likely() {
     let preds = holder(HolderKind::Object, "m.preds[0…2]", MAIN, 8 * GIB);
     let mut of = with(vec![preds], vec![kept(8 * GIB)]);

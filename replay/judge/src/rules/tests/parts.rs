@@ -76,6 +76,10 @@ fn the_layers_of_a_model_that_is_made_are_no_list_of_the_program() {
     };
     let layers = |function: &str| vec![list(function)];
     assert_eq!(of(layers("Net.__init__"), Category::Parameter), Kind::Model);
+    assert_eq!(
+        of(layers("Net.__init__.<listcomp>"), Category::Parameter),
+        Kind::Model
+    );
     assert_eq!(of(layers("load"), Category::Parameter), Kind::Held);
     assert_eq!(of(layers("Data.__init__"), Category::Input), Kind::Held);
     let earlier = holder(HolderKind::Parameters, "model", MAIN, 2 * GIB);
@@ -100,12 +104,13 @@ fn a_list_of_a_running_call_keeps_graphs() {
 }
 
 #[test]
-fn a_model_without_optimizer_state_needs_no_graph() {
+fn a_model_with_gradients_and_without_optimizer_state_may_not_be_trained() {
     let own = |kind, text: &str, bytes| holder(kind, text, MAIN, bytes);
-    let of = |teacher| {
+    let of = |teacher, gradients| {
         let of = with(
             vec![
                 own(HolderKind::Parameters, "teacher", teacher),
+                own(HolderKind::Gradients, "teacher", gradients),
                 own(HolderKind::Parameters, "student", GIB),
                 own(HolderKind::Object, "opt.state[…]['exp_avg']", GIB),
                 own(HolderKind::Object, "opt.state[…]['exp_avg_sq']", GIB),
@@ -115,9 +120,15 @@ fn a_model_without_optimizer_state_needs_no_graph() {
         assert_eq!(judge(&of).kind, Kind::Activations);
         texts(&of).1
     };
-    assert!(of(4 * GIB).starts_with("use torch.no_grad() for the forward of teacher, which"));
+    let whole = of(3 * GIB, 3 * GIB);
+    assert!(
+        whole.starts_with("if teacher, which has gradients and no optimizer state, is not"),
+        "{whole}"
+    );
     // It may be the smaller one that has none.
-    assert!(!of(2 * GIB).contains("teacher"));
+    assert!(!of(2 * GIB, 2 * GIB).contains("teacher"));
+    // It may be frozen, and a gradient goes through it.
+    assert!(!of(3 * GIB, MIB).contains("teacher"));
 }
 
 #[test]
@@ -132,6 +143,59 @@ fn copies_of_an_optimizers_state_are_no_optimizers() {
     assert!(
         advice.starts_with("drop the references to them"),
         "{advice}"
+    );
+}
+
+/// Variables of one block each, the first ones in the same function.
+fn variables(all: &[(&str, u64)], request: u64) -> Facts {
+    let variable = |(text, bytes): &(&str, u64)| Holder {
+        blocks: 1,
+        ..holder(HolderKind::Object, text, MAIN, bytes.next_multiple_of(512))
+    };
+    let mut of = with(all.iter().map(variable).collect(), Vec::new());
+    (of.live, of.request.bytes) = (1 << 20, request);
+    of
+}
+
+#[test]
+fn vectors_that_may_be_broadcast_are_named() {
+    let advice = |bytes: u64| texts(&variables(&[("pred", 60_000), ("y", 60_000)], bytes)).1;
+    let both = advice(15_000 * 15_000 * 4);
+    assert!(
+        both.starts_with("check the shapes of pred and y: if they are (N, 1) and (N,)"),
+        "{both}"
+    );
+    assert!(!advice(15_000 * 14_000 * 4).contains("pred"));
+    let also = variables(
+        &[("x", 240_000), ("pred", 60_000), ("y", 60_000)],
+        15_000 * 15_000 * 4,
+    );
+    assert!(
+        texts(&also).1.starts_with("check the shapes of pred and y"),
+        "before rows"
+    );
+    // Powers of two fit by chance.
+    let chance = variables(&[("x", 262_144), ("y", 262_144)], 16 * GIB);
+    assert!(!texts(&chance).1.contains(" x "));
+}
+
+#[test]
+fn a_result_for_each_row_with_each_row_is_named() {
+    let rows = |rows: u64| rows * 128 * 4;
+    let both = [("queries", rows(60_001)), ("bank", rows(100_003))];
+    let advice = |bytes| texts(&variables(&both, bytes)).1;
+    let whole = 60_001 * 100_003 * 4;
+    assert!(
+        advice(whole).starts_with("request less at once: if it is a result for each row of queries with each row of bank, as"),
+        "{}",
+        advice(whole)
+    );
+    assert!(!advice(60_001 * 100_000 * 4).contains("each row"));
+    let mut of = variables(&both, whole);
+    of.request.in_forward = true;
+    assert!(
+        !texts(&of).1.contains("each row"),
+        "attention scores may fit by chance"
     );
 }
 
@@ -172,4 +236,16 @@ fn what_the_driver_reserves_is_not_taken_from_the_card_twice() {
         card: Some(card),
     });
     assert_eq!(of.card.free(), Some(2 * GIB), "CUDA's size is 16 GiB");
+    of.card.mine = 15 * GIB;
+    assert_eq!(of.card.free(), Some(GIB), "since the reading");
+    // Something has memory of which no process is known.
+    of.card
+        .reading
+        .as_mut()
+        .unwrap()
+        .card
+        .as_mut()
+        .unwrap()
+        .used = 15 * GIB + GIB / 2;
+    assert_eq!(of.card.free(), Some(GIB / 2));
 }
