@@ -26,6 +26,8 @@ pub(crate) struct History {
     pub last: u64,
     /// The largest one before that which was as large as any.
     pub before: u64,
+    /// The largest size below the largest.
+    pub below: u64,
     /// How many times a block was larger than all before, since one was smaller than the one before it; and the
     /// number of blocks since then.
     pub rises: u64,
@@ -51,6 +53,9 @@ impl History {
             }
             _ => (self.rises, self.since) = (0, 0),
         }
+        if bytes > self.largest {
+            self.below = self.largest;
+        }
         if bytes >= self.largest {
             self.before = self.largest;
         }
@@ -66,7 +71,7 @@ impl History {
     pub(crate) fn is_outlier(&self) -> bool {
         /// As many rises in a row are growth, whatever their sizes.
         const MANY: u64 = 8;
-        let jumped = self.rises >= MANY && self.last / 2 > self.before;
+        let jumped = self.rises >= MANY && self.last / 2 > self.below;
         self.last == self.largest && (self.rises == 1 || jumped)
     }
 }
@@ -365,7 +370,10 @@ impl Card {
         let reading = self.reading.filter(|_| !self.is_limit);
         let read = reading.and_then(|of| {
             let card = of.card?;
-            let then = card.total.saturating_sub(card.used);
+            // A saved replay has CUDA's size there.
+            let reserved = card.reserved.unwrap_or(0);
+            let total = card.total.max(self.total?.saturating_add(reserved));
+            let then = total.saturating_sub(card.used);
             Some(then.saturating_add(of.physical).saturating_sub(self.mine))
         });
         Some(read.map_or(free, |read| read.min(free)))
@@ -415,6 +423,10 @@ mod tests {
         let rises = [10, 11, 12, 13, 14, 15, 16, 17, 18];
         assert!(!is_outlier(&rises));
         assert!(is_outlier(&[&rises[..], &[90]].concat()));
+        assert!(
+            is_outlier(&[&rises[..], &[90, 90]].concat()),
+            "of the next layer"
+        );
         assert!(!is_outlier(&[&rises[..], &[30]].concat()));
         assert!(is_outlier(&[&rises[..], &[10, 19]].concat()));
         assert!(

@@ -11,6 +11,8 @@ mod growing;
 mod hint;
 mod watch;
 
+use std::collections::BTreeSet;
+
 use gpumem_capture::{DeviceOrdinal, Level};
 use gpumem_judge::Replays;
 use schemars::JsonSchema;
@@ -64,10 +66,7 @@ impl Hints {
         if session.replay.main_failure().is_some() {
             // The cause of the failure says what rounds keep.
             hints.retain(|hint| !matches!(hint.kind, HintKind::KeptGraphs | HintKind::Growing));
-            // The state of optimizers that are no longer used needs no smaller optimizer.
-            let is_kept =
-                |of: &Cause| matches!(of.kind, CauseKind::Held | CauseKind::EarlierModels);
-            if cause.is_some_and(is_kept) {
+            if cause.is_some_and(keeps_optimizers) {
                 hints.retain(|hint| hint.kind != HintKind::OptimizerState);
             }
         }
@@ -81,6 +80,15 @@ impl Hints {
         self.hints.retain(|hint| hint.kind != HintKind::OutOfMemory);
         self
     }
+}
+
+/// Whether the cause is that earlier optimizers are kept: their state needs no smaller optimizer.
+fn keeps_optimizers(cause: &Cause) -> bool {
+    let rows = cause.holders.iter().flat_map(|of| &of.rows);
+    let states = rows.filter_map(|of| Some(of.text.split_once(".state[")?.0));
+    let optimizers: BTreeSet<&str> = states.collect();
+    let has_several = || optimizers.len() > 1 || optimizers.iter().any(|of| of.contains('…'));
+    cause.kind == CauseKind::EarlierModels || cause.kind == CauseKind::Held && has_several()
 }
 
 /// Returns the hint for the cause of a failure.

@@ -274,17 +274,13 @@ pub(super) fn copies(
     let all: Vec<&Part> = parts.iter().filter(can).collect();
     // Of two tensors of one size that are no parameters, one is not a copy of the other.
     let is_model = |part: &Part| part.category == Category::Parameter;
-    // The projections of a layer that is being made.
+    // The layers of a model that is being made.
     let request = line_of(replay, follow.failure.span_context.stacks, follow.level);
-    let is_being_made = |part: &Part| {
-        let place = |of: &Owner| Some((of.line()?.file.clone(), of.function().to_owned()));
-        let function = part.owner.function();
-        function.ends_with("__init__") && place(&part.owner) == place(&request)
-    };
+    let is_made = |of: &Owner| of.function().ends_with("__init__");
     let is_same = |a: &Part, b: &Part| {
         (is_model(a) || is_model(b))
             && a.owner != b.owner
-            && !(is_being_made(a) && is_being_made(b))
+            && !(is_made(&request) && is_made(&a.owner) && is_made(&b.owner))
             && a.figure.bytes.abs_diff(b.figure.bytes) <= b.figure.bytes / 64
     };
     let has_twin = |part: &&&Part| all.iter().any(|other| is_same(part, other));

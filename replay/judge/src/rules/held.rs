@@ -298,7 +298,8 @@ fn is_of_new_model(facts: &Facts, holder: &Holder) -> bool {
     let is_of_parameters = blocks.peek().is_some() && blocks.all(is_parameter);
     let is_model = |of: &Holder| of.is_own && of.kind == HolderKind::Parameters;
     let has_model = facts.all_holders().iter().any(is_model);
-    is_of_parameters && (has_model || holder.place.contains("__init__"))
+    let function = holder.place.split(" (").next().unwrap_or_default();
+    is_of_parameters && (has_model || function.contains("__init__"))
 }
 
 /// Whether an object has blocks of a round before the one that runs.

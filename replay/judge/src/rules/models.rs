@@ -230,6 +230,9 @@ pub(super) fn earlier_model(facts: &Facts) -> Option<Verdict> {
 /// Lines that hold the same amount, if that is much, and more than an optimizer's `state`. Of what the walk shows to be a copy
 /// beside a model, less is enough.
 pub(super) fn copies(facts: &Facts, state: u64) -> Option<Verdict> {
+    if is_one_module(facts) {
+        return None;
+    }
     let copied: u64 = facts.copies.iter().map(|of| of.figure.bytes).sum();
     let figure = Figure {
         bytes: copied,
@@ -255,6 +258,20 @@ pub(super) fn copies(facts: &Facts, state: u64) -> Option<Verdict> {
         false => notable(copied, facts.live, 40) && copied > state,
     };
     counts.then_some(verdict)
+}
+
+/// Whether one module has all of these lines: they are its layers.
+fn is_one_module(facts: &Facts) -> bool {
+    let Some(holders) = &facts.holders else {
+        return false;
+    };
+    let mut all = facts.copies.iter().map(|of| holders.of(&of.blocks));
+    let Some(first) = all.next() else {
+        return false;
+    };
+    let kinds = first.iter().filter_map(|at| holders.all.get(*at));
+    let kinds: Vec<HolderKind> = kinds.map(|of| of.kind).collect();
+    kinds == [HolderKind::Parameters] && all.all(|of| of == first)
 }
 
 /// Copies, with what the walk names: parameters of modules, and other objects that have as much, which come first.

@@ -1,10 +1,12 @@
 //! Who keeps memory, in words.
 
+use std::collections::BTreeMap;
+
 use gpumem_replay::attribution::Owner;
 use gpumem_replay::units::bytes;
 
 use super::Text;
-use super::paths::{common, listed, of_class, of_native, optimizer};
+use super::paths::{common, distinct, listed, of_class, of_native, optimizer};
 use crate::facts::Large;
 use crate::holders::{Holder, HolderKind, Holders};
 use crate::verdict::Kind;
@@ -105,9 +107,15 @@ impl Text<'_> {
             return format!("; kept by {}", of_native(holder));
         }
         let call = holders.first().filter(|of| of.kind == HolderKind::Graph);
-        let list = call.filter(|of| of_class(of) == "list");
-        if let Some(call) = list.and_then(|of| of.place.strip_prefix("native code or ")) {
-            return format!("; kept by a list that {call} builds");
+        if let Some((of, call)) =
+            call.and_then(|of| Some((of, of.place.strip_prefix("native code or ")?)))
+        {
+            let verb = if of_class(of) == "list" {
+                "builds"
+            } else {
+                "works with"
+            };
+            return format!("; kept by a {} that {call} {verb}", of_class(of));
         }
         let also = holders.iter().find_map(|holder| holder.also.as_ref());
         let also = also.filter(|also| !also.contains(".forward ("));
@@ -120,16 +128,11 @@ impl Text<'_> {
         match (&holders[..], place) {
             ([], _) | (_, None) => String::new(),
             (holders, Some(place)) if is_one_place => {
-                let mut names: Vec<String> = Vec::new();
-                for name in holders.iter().map(|holder| self.name(holder)) {
-                    if !names.contains(&name) {
-                        names.push(name);
-                    }
-                }
+                let names = distinct(holders.iter().map(|holder| self.name(holder)));
                 format!("; {kept} by {}, {place}{also}", names.join(" and "))
             }
             (holders, _) => {
-                let names: Vec<String> = holders.iter().map(|of| self.named(of)).collect();
+                let names = distinct(holders.iter().map(|of| self.named(of)));
                 format!("; {kept} by {}{also}", names.join("; and by "))
             }
         }
@@ -216,8 +219,7 @@ impl Text<'_> {
                 )
             }
             _ => {
-                let mut names: Vec<String> = self.holders().map(|of| self.name(of)).collect();
-                names.dedup();
+                let names = distinct(self.holders().map(|of| self.name(of)));
                 let is_one_place = self.holders().all(|of| of.place == holder.place);
                 let several = (2..=4).contains(&names.len()) && is_one_place;
                 let who = match (self.models(), self.variable()) {
@@ -262,16 +264,18 @@ impl Text<'_> {
             let at = self.facts.holder_of(of);
             at.is_some_and(|at| self.verdict.holders.contains(&at))
         };
-        let (mut all, mut mine) = (0, 0);
+        let mut lines: BTreeMap<&Owner, u64> = BTreeMap::new();
         for of in self.facts.largest.iter().filter(is_held) {
-            all += of.bytes;
-            let part = self.facts.parts.get(of.part);
-            let is_line = part.is_some_and(|part| part.owner == *line);
-            mine += if is_line { of.bytes } else { 0 };
+            if let Some(part) = self.facts.parts.get(of.part) {
+                *lines.entry(&part.owner).or_default() += of.bytes;
+            }
         }
+        let mine = lines.remove(line).unwrap_or(0);
+        let (others, most) = (lines.values().sum::<u64>(), lines.values().max());
         let mostly = match mine {
-            _ if mine >= all / 10 * 9 => "",
-            _ if mine == 0 || mine >= all / 2 => "mostly ",
+            _ if others <= mine / 9 => "",
+            _ if mine == 0 || mine > others => "mostly ",
+            _ if Some(&mine) <= most => "a part ",
             _ => "the largest part ",
         };
         format!(", {mostly}from {}", self.at(Some(line)))
@@ -379,8 +383,7 @@ impl Text<'_> {
                     "del {name} when it is no longer needed, or keep its tensors on the host with .cpu()"
                 ),
                 _ if self.holders().count() > 1 && self.holders().all(Holder::is_in_attribute) => {
-                    let mut names: Vec<String> = self.holders().map(|of| of.name().to_owned()).collect();
-                    names.dedup();
+                    let names = distinct(self.holders().map(|of| of.name().to_owned()));
                     format!("keep fewer tensors in {0}, or keep those of {0} on the host with .cpu()", listed(&names))
                 }
                 (None, Some(frees)) if frees > 0 => format!(

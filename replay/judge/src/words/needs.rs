@@ -163,14 +163,15 @@ impl Text<'_> {
             (most.max(of.bytes), all.saturating_add(of.bytes))
         });
         let models = || own().filter(|of| of.kind == HolderKind::Parameters);
-        let is_trained = models().any(|of| of.bytes.abs_diff(most) <= most / 20);
         let untrained = models().max_by_key(|of| of.bytes)?;
+        let mut others = models().filter(|of| *of != untrained);
+        let is_trained = others.any(|of| of.bytes.abs_diff(most) <= most / 20);
         let mut gradients = own().filter(|of| of.kind == HolderKind::Gradients);
         let has_gradients = gradients.any(|of| {
             let is_its = (&of.text, &of.place) == (&untrained.text, &untrained.place);
             is_its && of.bytes >= untrained.bytes / 2
         });
-        let is_one = is_trained && has_gradients && untrained.bytes > all;
+        let is_one = is_trained && has_gradients && untrained.bytes > all + all / 20;
         (self.facts.steps > 0 && most > 0 && is_one).then_some(untrained)
     }
 

@@ -29,6 +29,17 @@ pub(super) fn common(texts: &[&str]) -> String {
     }
 }
 
+/// Each name once.
+pub(super) fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for name in names {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    all
+}
+
 /// `a, b and c`.
 pub(super) fn listed(names: &[String]) -> String {
     match names {

@@ -32,7 +32,14 @@ impl Text<'_> {
         });
         let found = pairs.filter_map(|(a, b)| {
             let columns = columns(a.bytes, b.bytes, request.bytes)?;
-            Some((a, b, columns)).filter(|_| columns > 1 || a.bytes == b.bytes)
+            let is_global = |of: &Holder| of.place.starts_with("global ");
+            let is_near = |of: &Holder| is_global(of) || self.facts.is_of_request(of);
+            let may = if columns > 1 {
+                is_near(a) && is_near(b)
+            } else {
+                a.bytes == b.bytes
+            };
+            may.then_some((a, b, columns))
         });
         let (a, b, columns) = found.min_by_key(|(_, _, columns)| *columns > 1)?;
         Some(match columns {
@@ -53,16 +60,16 @@ impl Text<'_> {
 fn columns(a: u64, b: u64, request: u64) -> Option<u64> {
     let [a, b, step] = [a, b, STEP].map(u128::from);
     let (least, most) = ((a - step) * (b - step), a * b);
-    let found = ELEMENTS.into_iter().find_map(|size| {
+    let found = ELEMENTS.into_iter().filter_map(|size| {
         let bytes = u128::from(request) * size;
         let columns = (most / bytes.max(1)).isqrt();
         let fits = (least + 1..=most).contains(&(columns * columns * bytes));
         // The more columns, the more often any size fits.
         let is_exact = columns * (step * (a + b)) * ACCURACY < most;
-        let is_larger = bytes > columns * columns * size * size;
+        let is_flat = columns * columns * size < a.min(b);
         let is_odd = request >> request.trailing_zeros().min(63) >= ODD;
-        let counts = is_odd && (columns == 1 || is_exact && is_larger);
+        let counts = is_odd && (columns == 1 || is_exact && is_flat);
         (columns > 0 && fits && counts).then_some(columns)
-    })?;
-    u64::try_from(found).ok()
+    });
+    u64::try_from(found.min()?).ok()
 }

@@ -81,6 +81,14 @@ fn the_layers_of_a_model_that_is_made_are_no_list_of_the_program() {
         Kind::Model
     );
     assert_eq!(of(layers("load"), Category::Parameter), Kind::Held);
+    let file = |name: &str| Holder {
+        place: format!("native code or load ({name}:40)"),
+        ..list("load")
+    };
+    assert_eq!(
+        of(vec![file("__init__.py")], Category::Parameter),
+        Kind::Held
+    );
     assert_eq!(of(layers("Data.__init__"), Category::Input), Kind::Held);
     let earlier = holder(HolderKind::Parameters, "model", MAIN, 2 * GIB);
     assert_eq!(
@@ -92,15 +100,29 @@ fn the_layers_of_a_model_that_is_made_are_no_list_of_the_program() {
 #[test]
 fn a_list_of_a_running_call_keeps_graphs() {
     let place = "native code or predict (eval.py:16)";
-    let of = with(
-        vec![holder(HolderKind::Graph, "list[0…10]", place, 8 * GIB)],
-        vec![kept(8 * GIB)],
-    );
-    let (what, _) = texts(&of);
+    let graph = |text: &str| Holder {
+        is_own: false,
+        ..holder(HolderKind::Graph, text, place, 8 * GIB)
+    };
+    let what = |text: &str, with_backward| {
+        let kept = Kept {
+            with_backward,
+            was_used: with_backward > 0,
+            ..kept(8 * GIB)
+        };
+        texts(&with(vec![graph(text)], vec![kept])).0
+    };
+    let list = what("list[0…10]", 0);
     assert!(
-        what.ends_with("; kept by a list that predict (eval.py:16) builds"),
-        "{what}"
+        list.ends_with("; kept by a list that predict (eval.py:16) builds"),
+        "{list}"
     );
+    let arguments = what("tuple[0…10]", 0);
+    assert!(
+        arguments.ends_with("; kept by a tuple that predict (eval.py:16) works with"),
+        "{arguments}"
+    );
+    assert!(!what("list[0…10]", 3).contains("kept by"));
 }
 
 #[test]
@@ -127,6 +149,12 @@ fn a_model_with_gradients_and_without_optimizer_state_may_not_be_trained() {
     );
     // It may be the smaller one that has none.
     assert!(!of(2 * GIB, 2 * GIB).contains("teacher"));
+    // Buffers have no state.
+    let model = own(HolderKind::Parameters, "model", GIB + 20 * MIB);
+    let its = own(HolderKind::Gradients, "model", GIB);
+    let momentum = own(HolderKind::Object, "opt.state[…]['momentum_buffer']", GIB);
+    let one = texts(&with(vec![model, its, momentum], Vec::new())).1;
+    assert!(!one.contains("is not trained"), "{one}");
     // It may be frozen, and a gradient goes through it.
     assert!(!of(3 * GIB, MIB).contains("teacher"));
 }
@@ -146,11 +174,16 @@ fn copies_of_an_optimizers_state_are_no_optimizers() {
     );
 }
 
-/// Variables of one block each, the first ones in the same function.
+/// Variables of one block each.
 fn variables(all: &[(&str, u64)], request: u64) -> Facts {
     let variable = |(text, bytes): &(&str, u64)| Holder {
         blocks: 1,
-        ..holder(HolderKind::Object, text, MAIN, bytes.next_multiple_of(512))
+        ..holder(
+            HolderKind::Object,
+            text,
+            "global of __main__",
+            bytes.next_multiple_of(512),
+        )
     };
     let mut of = with(all.iter().map(variable).collect(), Vec::new());
     (of.live, of.request.bytes) = (1 << 20, request);
@@ -248,4 +281,13 @@ fn what_the_driver_reserves_is_not_taken_from_the_card_twice() {
         .unwrap()
         .used = 15 * GIB + GIB / 2;
     assert_eq!(of.card.free(), Some(GIB / 2));
+    of.card
+        .reading
+        .as_mut()
+        .unwrap()
+        .card
+        .as_mut()
+        .unwrap()
+        .total = 16 * GIB;
+    assert_eq!(of.card.free(), Some(GIB / 2), "of a saved replay");
 }
