@@ -27,6 +27,8 @@ pub(crate) const NOTABLE: u64 = 25;
 pub(crate) const GREW: u64 = 4;
 /// The least percentage of live bytes that a container has of a round that has ended.
 pub(crate) const LEFT: u64 = 10;
+/// The least percentage of what a round left that is the same as what becomes larger.
+const MOSTLY: u64 = 90;
 /// Free memory may be less than the newest reading and the calls since then show, by pages that the driver takes for itself.
 const UNSURE: u64 = 16 << 20;
 /// How much more free memory than growth is the cause.
@@ -168,7 +170,10 @@ fn earlier_rounds(facts: &Facts) -> Option<Verdict> {
         && kept.is_none_or(|kept| {
             // It is in the round before, too.
             let most = kept.figure.bytes - u64::from(!kept.is_growth).min(kept.figure.bytes);
-            most < longer.bytes || kept.of + 1 < kept.rounds && most == longer.bytes
+            let is_it = kept.of + 1 < kept.rounds && most == longer.bytes;
+            // What one round left may be that, and a little more.
+            let is_most_of_it = !kept.is_growth && notable(longer.bytes, most, MOSTLY);
+            most < longer.bytes || is_it || is_most_of_it
         })
         && !(longer::is_of_call(facts, &longer) && is_more_fragmented(facts, longer.bytes))
     {

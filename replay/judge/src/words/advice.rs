@@ -242,6 +242,8 @@ impl Text<'_> {
             Kind::EarlierModels if is(&Holder::is_of_optimizers) => format!("drop the earlier optimizers, or what keeps them in {name}: they have the parameters and gradients of their models"),
             Kind::EarlierModels if self.facts.steps == 0 => "drop the earlier model before the next one is made, or keep it on the host".into(),
             Kind::EarlierModels => "drop the earlier model and its optimizer before the next one is made, or keep it on the host".into(),
+            // The model itself is in use.
+            Kind::PreviousRound if is(&|of| of.kind == HolderKind::Parameters) => format!("let {name} keep less from round to round, such as in a buffer, or keep that on the host with .cpu()"),
             // A variable may pass the graph on, too.
             Kind::PreviousRound if kept.with_backward == 0 && is_graph && !is(&Holder::is_variable) => format!("evaluating: use torch.no_grad(); training: use a smaller batch, if it grows with it, or torch.utils.checkpoint; or store {value} in {name}, if no backward needs it"),
             Kind::PreviousRound if self.holder().is_some_and(|holder| !holder.is_variable()) => {

@@ -126,6 +126,35 @@ fn a_list_of_a_running_call_keeps_graphs() {
 }
 
 #[test]
+fn a_buffer_that_grows_comes_before_the_round_that_left_it() {
+    let net = || holder(HolderKind::Parameters, "net", MAIN, 8 * GIB);
+    let round = Kept {
+        is_growth: false,
+        of: 1,
+        ..kept(8 * GIB)
+    };
+    let mut of = with(vec![net()], vec![round]);
+    let (kind, (_, advice)) = (judge(&of).kind, texts(&of));
+    assert_eq!(kind, Kind::PreviousRound);
+    assert!(
+        advice.starts_with("let net keep less from round to round"),
+        "{advice}"
+    );
+    let bank = |bytes| crate::facts::Longer {
+        owner: Owner::Unknown,
+        figure: figure(bytes, 1),
+        blocks: vec![(1, bytes)],
+        rises: 97,
+        rise: (bytes / 97, bytes / 97),
+        is_computed: false,
+    };
+    of.longer = vec![bank(8 * GIB - GIB / 2)];
+    assert_eq!(judge(&of).kind, Kind::Lengthened);
+    of.longer = vec![bank(6 * GIB)];
+    assert_eq!(judge(&of).kind, Kind::PreviousRound);
+}
+
+#[test]
 fn a_model_with_gradients_and_without_optimizer_state_may_not_be_trained() {
     let own = |kind, text: &str, bytes| holder(kind, text, MAIN, bytes);
     let of = |teacher, gradients| {
