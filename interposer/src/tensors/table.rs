@@ -198,11 +198,11 @@ impl<'a> Tensor<'a> {
         }
         let in_line = self.hold().is_some_and(|mut guard| guard.put(block));
         if !in_line {
-            // No other thread looks it up before this returns.
-            self.all.others.insert(self.ptr, *block);
+            // It counts before another thread can take it out.
             if let Some(mut guard) = self.hold() {
                 guard.line().elsewhere += 1;
             }
+            self.all.others.insert(self.ptr, *block);
         }
         before
     }
