@@ -35,6 +35,7 @@ mod cache;
 mod facts;
 mod follow;
 mod growth;
+mod history;
 mod holders;
 mod kept;
 mod path;

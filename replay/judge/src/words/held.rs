@@ -6,7 +6,7 @@ use gpumem_replay::attribution::Owner;
 use gpumem_replay::units::bytes;
 
 use super::Text;
-use super::paths::{common, distinct, listed, of_class, of_native, optimizer};
+use super::paths::{common, distinct, enumerated, of_call, of_class, of_native, optimizer};
 use crate::facts::Large;
 use crate::holders::{Holder, HolderKind, Holders};
 use crate::verdict::Kind;
@@ -106,16 +106,9 @@ impl Text<'_> {
         if let Some(holder) = holders.first().filter(|of| of.kind == HolderKind::Native) {
             return format!("; kept by {}", of_native(holder));
         }
-        let call = holders.first().filter(|of| of.kind == HolderKind::Graph);
-        if let Some((of, call)) =
-            call.and_then(|of| Some((of, of.place.strip_prefix("native code or ")?)))
-        {
-            let verb = if of_class(of) == "list" {
-                "builds"
-            } else {
-                "works with"
-            };
-            return format!("; kept by a {} that {call} {verb}", of_class(of));
+        let graph = holders.first().filter(|of| of.kind == HolderKind::Graph);
+        if let Some(container) = graph.and_then(|of| of_call(of)) {
+            return format!("; kept by {container}");
         }
         let also = holders.iter().find_map(|holder| holder.also.as_ref());
         let also = also.filter(|also| !also.contains(".forward ("));
@@ -195,16 +188,8 @@ impl Text<'_> {
                 self.allocated_by()
             ),
             _ if holder.is_value() => {
-                let verb = match of_class(holder) {
-                    "list" => "builds",
-                    _ => "works with",
-                };
-                let call = holder.place.trim_start_matches("native code or ");
-                format!(
-                    "a {} that {call} {verb} keeps {sum}{}",
-                    of_class(holder),
-                    self.allocated_by()
-                )
+                let container = of_call(holder).unwrap_or_default();
+                format!("{container} keeps {sum}{}", self.allocated_by())
             }
             _ if holder.kind == HolderKind::Native => {
                 format!("{}, keep {sum}{}", of_native(holder), self.allocated_by())
@@ -225,7 +210,7 @@ impl Text<'_> {
                 let who = match (self.models(), self.variable()) {
                     (Some((name, place)), _) => format!("{name}, {place}"),
                     (None, Some((name, place))) => format!("{name}[…], {place}"),
-                    (None, None) if several => format!("{}, {}", listed(&names), holder.place),
+                    (None, None) if several => format!("{}, {}", enumerated(&names), holder.place),
                     (None, None) => self.named(holder),
                 };
                 let (of, from) = (self.of_models(), self.allocated_by());
@@ -248,10 +233,9 @@ impl Text<'_> {
         ];
         let parts = parts.into_iter().filter(|(is_part, _)| *is_part);
         let parts: Vec<&str> = parts.map(|(_, of)| of).collect();
-        match &parts[..] {
-            [] => String::new(),
-            [of] => format!(" of {of}"),
-            [first @ .., last] => format!(" of {} and {last}", first.join(", ")),
+        match parts.is_empty() {
+            true => String::new(),
+            false => format!(" of {}", enumerated(&parts)),
         }
     }
 
@@ -384,7 +368,7 @@ impl Text<'_> {
                 ),
                 _ if self.holders().count() > 1 && self.holders().all(Holder::is_in_attribute) => {
                     let names = distinct(self.holders().map(|of| of.name().to_owned()));
-                    format!("keep fewer tensors in {0}, or keep those of {0} on the host with .cpu()", listed(&names))
+                    format!("keep fewer tensors in {0}, or keep those of {0} on the host with .cpu()", enumerated(&names))
                 }
                 (None, Some(frees)) if frees > 0 => format!(
                     "keep fewer tensors in {name}, or keep them on the host with .cpu(): emptying it frees {}{}",

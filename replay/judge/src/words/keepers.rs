@@ -1,7 +1,7 @@
 //! What to do about objects whose kind says what keeps them: caches, futures, queues, optimizers.
 
 use super::Text;
-use super::paths::{listed, optimizer};
+use super::paths::{enumerated, optimizer};
 use crate::holders::{Holder, HolderKind};
 
 impl Text<'_> {
@@ -31,7 +31,7 @@ impl Text<'_> {
             let names = like.filter_map(|of| Some(format!(".{}", of.cached_property()?)));
             return Some(format!(
                 "del {} when no longer needed, or make it a property: a cached_property keeps its value as long as its object",
-                listed(&names.collect::<Vec<_>>())
+                enumerated(&names.collect::<Vec<_>>())
             ));
         }
         if holder.text.ends_with(".result()") {

@@ -41,11 +41,24 @@ pub(super) fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// `a, b and c`.
-pub(super) fn listed(names: &[String]) -> String {
+pub(super) fn enumerated<S: std::borrow::Borrow<str>>(names: &[S]) -> String {
     match names {
-        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        [first @ .., last] if !first.is_empty() => {
+            format!("{} and {}", first.join(", "), last.borrow())
+        }
         _ => names.concat(),
     }
+}
+
+/// A container with which a running call works: `a list that predict (eval.py:16) builds`.
+pub(super) fn of_call(holder: &Holder) -> Option<String> {
+    let call = holder.place.strip_prefix("native code or ")?;
+    let class = of_class(holder);
+    let verb = match class {
+        "list" => "builds",
+        _ => "works with",
+    };
+    Some(format!("a {class} that {call} {verb}"))
 }
 
 /// What only native code refers to.

@@ -30,7 +30,7 @@ impl Text<'_> {
             let others = mine.iter().skip(at + 1).filter(|b| a.text != b.text);
             others.map(move |b| (*a, *b))
         });
-        let found = pairs.filter_map(|(a, b)| {
+        let fitting = pairs.filter_map(|(a, b)| {
             let columns = columns(a.bytes, b.bytes, request.bytes)?;
             let is_global = |of: &Holder| of.place.starts_with("global ");
             let is_near = |of: &Holder| is_global(of) || self.facts.is_of_request(of);
@@ -41,7 +41,7 @@ impl Text<'_> {
             };
             may.then_some((a, b, columns))
         });
-        let (a, b, columns) = found.min_by_key(|(_, _, columns)| *columns > 1)?;
+        let (a, b, columns) = fitting.min_by_key(|(_, _, columns)| *columns > 1)?;
         Some(match columns {
             1 => format!(
                 "check the shapes of {} and {}: if they are (N, 1) and (N,), they broadcast to (N, N), which .squeeze() or .unsqueeze() of one of them prevents",
@@ -60,7 +60,7 @@ impl Text<'_> {
 fn columns(a: u64, b: u64, request: u64) -> Option<u64> {
     let [a, b, step] = [a, b, STEP].map(u128::from);
     let (least, most) = ((a - step) * (b - step), a * b);
-    let found = ELEMENTS.into_iter().filter_map(|size| {
+    let all = ELEMENTS.into_iter().filter_map(|size| {
         let bytes = u128::from(request) * size;
         let columns = (most / bytes.max(1)).isqrt();
         let fits = (least + 1..=most).contains(&(columns * columns * bytes));
@@ -71,5 +71,5 @@ fn columns(a: u64, b: u64, request: u64) -> Option<u64> {
         let counts = is_odd && (columns == 1 || is_exact && is_flat);
         (columns > 0 && fits && counts).then_some(columns)
     });
-    u64::try_from(found.min()?).ok()
+    u64::try_from(all.min()?).ok()
 }

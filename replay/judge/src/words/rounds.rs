@@ -5,6 +5,7 @@ use gpumem_replay::units::{bytes, count, many};
 use gpumem_replay::{Category, Figure};
 
 use super::Text;
+use super::paths::enumerated;
 use crate::facts::Longer;
 use crate::holders::{Holder, HolderKind};
 use crate::kept::{Kept, KeptLine};
@@ -198,10 +199,9 @@ fn parts_of_models(kept: &Kept) -> String {
     ];
     let live = parts.iter().filter(|(of, _)| kept.categories.contains(of));
     let names: Vec<&str> = live.map(|(_, name)| *name).collect();
-    match &names[..] {
-        [] => String::new(),
-        [name] => format!(" of {name}"),
-        [names @ .., last] => format!(" of {} and {last}", names.join(", ")),
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(" of {}", enumerated(&names)),
     }
 }
 

@@ -282,12 +282,7 @@ fn an_old_value_that_nothing_reads_is_deleted() {
 fn what_the_driver_reserves_is_not_taken_from_the_card_twice() {
     let mut of = facts();
     of.card.mine = 14 * GIB;
-    let card = gpumem_replay::Card {
-        used: 15 * GIB,
-        reserved: Some(GIB),
-        total: 17 * GIB,
-    };
-    of.card.reading = Some(Reading {
+    let read = |used, total| Reading {
         seq: gpumem_capture::Seq(1),
         time: gpumem_capture::Nanos(1),
         process: Some(14 * GIB),
@@ -295,28 +290,19 @@ fn what_the_driver_reserves_is_not_taken_from_the_card_twice() {
         physical: 14 * GIB,
         managed: 0,
         estimated: false,
-        card: Some(card),
-    });
+        card: Some(gpumem_replay::Card {
+            used,
+            reserved: Some(GIB),
+            total,
+        }),
+    };
+    of.card.reading = Some(read(15 * GIB, 17 * GIB));
     assert_eq!(of.card.free(), Some(2 * GIB), "CUDA's size is 16 GiB");
     of.card.mine = 15 * GIB;
     assert_eq!(of.card.free(), Some(GIB), "since the reading");
     // Something has memory of which no process is known.
-    of.card
-        .reading
-        .as_mut()
-        .unwrap()
-        .card
-        .as_mut()
-        .unwrap()
-        .used = 15 * GIB + GIB / 2;
+    of.card.reading = Some(read(15 * GIB + GIB / 2, 17 * GIB));
     assert_eq!(of.card.free(), Some(GIB / 2));
-    of.card
-        .reading
-        .as_mut()
-        .unwrap()
-        .card
-        .as_mut()
-        .unwrap()
-        .total = 16 * GIB;
+    of.card.reading = Some(read(15 * GIB + GIB / 2, 16 * GIB));
     assert_eq!(of.card.free(), Some(GIB / 2), "of a saved replay");
 }
